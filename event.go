@@ -14,6 +14,7 @@ const (
 	EventPreempted    EventKind = "preempted"     // a live lease was taken away by an authorised actor
 	EventLost         EventKind = "lost"          // a holder learned, or had to assume, that its lease is gone
 	EventStaleRefused EventKind = "stale_refused" // a fenced write was refused
+	EventRenewFailed  EventKind = "renew_failed"  // for observers only: a renewal was not confirmed and is tried again
 )
 
 // Event is one entry of the lease's history.
