@@ -1,0 +1,22 @@
+package testenv
+
+import "path/filepath"
+
+func startMariaDB(settings []string) (*Server, error) {
+	programs, err := find(KindMariaDB, "mariadbd", "mariadb-install-db")
+	if err != nil {
+		return nil, err
+	}
+	s, err := newInnoDB(KindMariaDB)
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(s.dir, "data")
+	err = run(s.dir, []string{programs[1], "--no-defaults", "--datadir=" + data, "--skip-test-db",
+		"--auth-root-authentication-method=normal", "--skip-name-resolve"})
+	if err != nil {
+		return nil, err
+	}
+	s.launch = func(s *Server) (*process, error) { return launchInnoDB(s, []string{programs[0]}, nil, settings) }
+	return firstLaunch(s)
+}
