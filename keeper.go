@@ -15,6 +15,7 @@ type keeper struct {
 
 	mu      sync.Mutex
 	leases  map[*Lease]struct{}
+	next    time.Time // no lease is due before
 	running bool
 	changed chan struct{}
 	failing bool // the last beat failed: warn once per trouble, not once per try
@@ -29,20 +30,23 @@ func (k *keeper) add(l *Lease) {
 	if k.leases == nil {
 		k.leases, k.changed = map[*Lease]struct{}{}, make(chan struct{}, 1)
 	}
-	k.leases[l] = struct{}{}
 	l.due = l.sent.Add(spread(beatOf(l.ttl)))
+	if len(k.leases) == 0 || l.due.Before(k.next) {
+		k.next = l.due
+		k.poke()
+	}
+	k.leases[l] = struct{}{}
 	if !k.running {
 		k.running = true
 		go k.run()
 	}
-	k.poke()
 }
 
 func (k *keeper) remove(l *Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.leases, l)
-	if k.running {
+	if k.running && len(k.leases) == 0 {
 		k.poke()
 	}
 }
@@ -65,12 +69,7 @@ func (k *keeper) run() {
 			k.mu.Unlock()
 			return
 		}
-		var next time.Time
-		for l := range k.leases {
-			if next.IsZero() || l.due.Before(next) {
-				next = l.due
-			}
-		}
+		next := k.next
 		k.mu.Unlock()
 		if wait := time.Until(next); wait > 0 {
 			timer.Reset(wait)
@@ -84,47 +83,73 @@ func (k *keeper) run() {
 	}
 }
 
-// beat renews what is due, and with it what has at least half of its interval behind it: leases that were acquired at
-// different times so come to share one statement.
+// beat renews what is due.
 func (k *keeper) beat() {
-	now := time.Now()
-	var batch []*Lease
-	shortest := time.Duration(0)
+	batch, shortest := k.batch(time.Now())
+	if len(batch) > 0 {
+		tokens := make([]Token, len(batch))
+		for i, l := range batch {
+			tokens[i] = l.token
+		}
+		sent := time.Now()
+		renewals, err := k.renew(tokens, shortest)
+		troubled := err
+		for i, l := range batch {
+			outcome := err
+			if err == nil {
+				outcome = renewals[i].Err
+			}
+			l.settle(sent, outcome)
+			if outcome != nil && !errors.Is(outcome, ErrStale) {
+				troubled = outcome
+			}
+		}
+		k.report(troubled, len(batch))
+		k.schedule(batch, sent, renewals, err)
+	}
 	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.next = time.Time{}
 	for l := range k.leases {
-		if beat := beatOf(l.ttl); !l.due.After(now) || now.Sub(l.sent) >= beat/2 {
+		if k.next.IsZero() || l.due.Before(k.next) {
+			k.next = l.due
+		}
+	}
+}
+
+// batch collects what is due and, with it, what has a good part of its interval behind it, so that leases which were acquired at
+// different times come to share one statement. Of two groups with a period of at least 4/5 of a beat, one is always more than 3/8 of
+// a beat old when the other is due: they merge.
+func (k *keeper) batch(now time.Time) (batch []*Lease, shortest time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.leases) == 0 || k.next.After(now) {
+		return nil, 0
+	}
+	for l := range k.leases {
+		if beat := beatOf(l.ttl); !l.due.After(now) || now.Sub(l.sent) >= beat*3/8 {
 			batch = append(batch, l)
 			if shortest == 0 || beat < shortest {
 				shortest = beat
 			}
 		}
 	}
-	k.mu.Unlock()
-	if len(batch) == 0 {
-		return
-	}
-	tokens := make([]Token, len(batch))
-	for i, l := range batch {
-		tokens[i] = l.token
-	}
+	return batch, shortest
+}
 
-	sent := time.Now()
-	renewals, err := k.renew(tokens, shortest)
-	troubled := err
+// schedule plans the next renewal of a batch: together, a spread beat later, and soon for those that were not confirmed.
+func (k *keeper) schedule(batch []*Lease, sent time.Time, renewals []Renewal, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	part, now := rand.Float64(), time.Now()
 	for i, l := range batch {
-		outcome := err
-		if err == nil {
-			outcome = renewals[i].Err
-		}
-		l.settle(sent, outcome)
-		if outcome != nil && !errors.Is(outcome, ErrStale) {
-			troubled = outcome
-			k.schedule(l, time.Time{}, time.Now().Add(jitter(max(beatOf(l.ttl)/8, time.Millisecond))))
+		beat := beatOf(l.ttl)
+		if err != nil || renewals[i].Err != nil {
+			l.due = now.Add(time.Duration(float64(max(beat/8, time.Millisecond)) * (0.5 + part/2)))
 			continue
 		}
-		k.schedule(l, sent, sent.Add(spread(beatOf(l.ttl))))
+		l.sent, l.due = sent, sent.Add(time.Duration(float64(beat)*(0.8+part/5)))
 	}
-	k.report(troubled, len(batch))
 }
 
 // renew waits for the store no longer than a beat: a driver that hangs must not keep the next beat from another try.
@@ -154,15 +179,6 @@ func (k *keeper) renew(tokens []Token, limit time.Duration) ([]Renewal, error) {
 	case <-grace.C:
 		return nil, ErrUnknown
 	}
-}
-
-func (k *keeper) schedule(l *Lease, sent, due time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !sent.IsZero() {
-		l.sent = sent
-	}
-	l.due = due
 }
 
 func (k *keeper) report(err error, leases int) {

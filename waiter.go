@@ -15,6 +15,8 @@ const (
 	headStart = 50 * time.Millisecond
 	// expiryJitter spreads waiters that sleep until the same end of a lease.
 	expiryJitter = 5 * time.Millisecond
+	// shortestPoll is the first of a waiter's growing polls where nothing wakes it.
+	shortestPoll = 20 * time.Millisecond
 	// busyPause is the pause before asking again for a lease whose row is being written.
 	busyPause = 10 * time.Millisecond
 	// The pause between tries while the database does not answer grows between these.
@@ -59,11 +61,14 @@ func (c *Client) wait(ctx context.Context, a *acquisition, refused error) (*Leas
 			defer stop()
 		}
 	}
-	outage := shortestOutagePause
+	outage, poll := shortestOutagePause, c.o.Poll
+	if wake == nil {
+		poll = shortestPoll
+	}
 	for {
 		pause := jitter(outage)
 		if held, ok := errors.AsType[*HeldError](refused); ok {
-			pause = c.untilNextTry(ctx, a, held)
+			pause, poll = c.untilNextTry(ctx, held, poll, wake != nil)
 			outage = shortestOutagePause
 		} else {
 			if outage == shortestOutagePause {
@@ -96,19 +101,24 @@ func (c *Client) wait(ctx context.Context, a *acquisition, refused error) (*Leas
 	}
 }
 
-// untilNextTry is how long to sleep after a refusal: until the holder's lease would end, whatever TTL we would ask for.
-func (c *Client) untilNextTry(ctx context.Context, a *acquisition, held *HeldError) time.Duration {
+// untilNextTry is how long to sleep after a refusal: until the holder's lease would end, whatever TTL we would ask for, and at
+// most a poll. Without wake-ups the polls begin short and grow: a holder that was just told that somebody waits may be in a
+// tight loop of short jobs, and lets go for a moment only.
+func (c *Client) untilNextTry(ctx context.Context, held *HeldError, poll time.Duration, wakes bool) (pause, nextPoll time.Duration) {
 	if held.Busy {
-		return jitter(busyPause)
+		return jitter(busyPause), poll
 	}
 	if !held.Wanted {
-		// Not marked although it was held a moment ago: it may just have been released, without anybody to wake.
-		if marked, err := c.store.Want(ctx, a.Name); err == nil && !marked {
-			return jitter(time.Millisecond)
+		marked, err := c.store.Want(ctx, held.Lease)
+		if err == nil && !marked {
+			// Held a moment ago, and not to be marked now: it may just have been released, without anybody to wake.
+			return jitter(time.Millisecond), poll
+		}
+		if !wakes {
+			poll = shortestPoll
 		}
 	}
-	poll := c.o.Poll/2 + rand.N(c.o.Poll/2+1)
-	return min(held.Remaining+rand.N(expiryJitter), poll)
+	return min(held.Remaining+rand.N(expiryJitter), jitter(poll)), min(2*poll, c.o.Poll)
 }
 
 // waitable reports whether waiting can turn a refusal into a grant.
