@@ -28,20 +28,22 @@ func postgresVersion(bin string) int {
 	return n
 }
 
-// find returns the path of each program. They come from the best directory that has the first of them.
+// find returns the path of each program. The others are preferred from the directory of the first, so that versions do
+// not mix.
 func find(kind Kind, programs ...string) ([]string, error) {
-	for _, dir := range usualPlaces() {
-		first := filepath.Join(dir, programs[0])
-		if !executable(first) {
-			continue
-		}
-		found := []string{first}
-		for _, p := range programs[1:] {
-			i := slices.IndexFunc(append([]string{dir}, usualPlaces()...), func(d string) bool { return executable(filepath.Join(d, p)) })
-			if i < 0 {
+	places := usualPlaces()
+	for _, dir := range places {
+		var found []string
+		for _, p := range programs {
+			for _, d := range append([]string{dir}, places...) {
+				if path := filepath.Join(d, p); executable(path) && (len(found) > 0 || d == dir) {
+					found = append(found, path)
+					break
+				}
+			}
+			if len(found) == 0 {
 				break
 			}
-			found = append(found, filepath.Join(append([]string{dir}, usualPlaces()...)[i], p))
 		}
 		if len(found) == len(programs) {
 			return found, nil

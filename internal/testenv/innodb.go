@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,7 +16,7 @@ func newInnoDB(kind Kind) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Kind: kind, User: "fencepost", Password: newPassword(), database: "fencepost", dir: dir}
+	s := &Server{Kind: kind, User: "fencepost", Password: password(), database: "fencepost", dir: dir}
 	// Both hosts: a row for any host loses against an anonymous one for localhost. The server runs the file at every
 	// start, before it listens to clients.
 	var b strings.Builder
@@ -31,8 +32,7 @@ func launchInnoDB(s *Server, program, options, settings []string) (*process, err
 	truncateLog(s.dir)
 	pidFile := filepath.Join(s.dir, "pid")
 	_ = os.Remove(pidFile)
-	argv := append(append([]string{}, program...), "--no-defaults")
-	argv = append(argv, options...)
+	argv := slices.Concat(program, []string{"--no-defaults"}, options)
 	argv = append(argv, "--datadir="+filepath.Join(s.dir, "data"), "--init-file="+filepath.Join(s.dir, "init.sql"),
 		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.Port), "--socket="+filepath.Join(s.dir, "s"),
 		"--pid-file="+pidFile, "--max-connections=500", "--innodb-buffer-pool-size=64M")

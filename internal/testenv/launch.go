@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -79,19 +78,19 @@ func await(s *Server, p *process, ready func() bool) error {
 // truncateLog empties the log before a launch, so that an old line does not explain a new failure.
 func truncateLog(dir string) { _ = os.Remove(filepath.Join(dir, "log")) }
 
-func newPassword() string { return strings.ToLower(rand.Text()) }
-
 // external describes a server that somebody else runs.
 func external(kind Kind, address string) (*Server, error) {
 	s, err := parse(kind, address)
 	if err != nil {
 		return nil, err
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	for !answers(s) {
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("testenv: no %s server answers at %s, which %s names", kind, s.Addr(), kind.EnvVar())
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for range 100 {
+		if answers(s) {
+			return s, nil
 		}
+		<-tick.C
 	}
-	return s, nil
+	return nil, fmt.Errorf("testenv: no %s server answers at %s, which %s names", kind, s.Addr(), kind.EnvVar())
 }

@@ -1,7 +1,5 @@
 package testenv
 
-import "path/filepath"
-
 func startMariaDB(settings []string) (*Server, error) {
 	programs, err := find(KindMariaDB, "mariadbd", "mariadb-install-db")
 	if err != nil {
@@ -11,9 +9,10 @@ func startMariaDB(settings []string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := filepath.Join(s.dir, "data")
-	err = run(s.dir, []string{programs[1], "--no-defaults", "--datadir=" + data, "--skip-test-db",
-		"--auth-root-authentication-method=normal", "--skip-name-resolve"})
+	err = templates[KindMariaDB].fill(KindMariaDB, s.dir, func(home, data string) error {
+		return run(home, []string{programs[1], "--no-defaults", "--datadir=" + data, "--skip-test-db",
+			"--auth-root-authentication-method=normal", "--skip-name-resolve"})
+	})
 	if err != nil {
 		return nil, err
 	}

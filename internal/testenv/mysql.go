@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -17,9 +18,11 @@ func startMySQL(settings []string) (*Server, error) {
 		return nil, err
 	}
 	options = append(options, "--mysqlx=OFF", "--secure-file-priv=NULL")
-	argv := append(append(program, "--no-defaults"), options...)
-	argv = append(argv, "--initialize-insecure", "--datadir="+filepath.Join(s.dir, "data"))
-	if err := run(s.dir, argv); err != nil {
+	err = templates[KindMySQL].fill(KindMySQL, s.dir, func(home, data string) error {
+		argv := slices.Concat(program, []string{"--no-defaults"}, options, []string{"--initialize-insecure", "--datadir=" + data})
+		return run(home, argv)
+	})
+	if err != nil {
 		return nil, err
 	}
 	s.launch = func(s *Server) (*process, error) { return launchInnoDB(s, program, options, settings) }

@@ -17,18 +17,20 @@ func startPostgres(settings []string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		Kind: KindPostgres, User: "fencepost", Password: newPassword(), database: "postgres", query: "sslmode=disable", dir: dir,
+		Kind: KindPostgres, User: "fencepost", Password: password(), database: "postgres", query: "sslmode=disable", dir: dir,
 	}
-	secret := filepath.Join(dir, "secret")
-	if err := os.WriteFile(secret, []byte(s.Password+"\n"), 0o644); err != nil {
-		return nil, err
-	}
-	data := filepath.Join(dir, "data")
-	err = run(dir, []string{programs[0], "--pgdata=" + data, "--username=" + s.User, "--pwfile=" + secret,
-		"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"})
+	err = templates[KindPostgres].fill(KindPostgres, dir, func(home, data string) error {
+		secret := filepath.Join(home, "secret")
+		if err := os.WriteFile(secret, []byte(s.Password+"\n"), 0o644); err != nil {
+			return err
+		}
+		return run(home, []string{programs[0], "--pgdata=" + data, "--username=" + s.User, "--pwfile=" + secret,
+			"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"})
+	})
 	if err != nil {
 		return nil, err
 	}
+	data := filepath.Join(dir, "data")
 	s.launch = func(s *Server) (*process, error) { return launchPostgres(s, programs[1], data, settings) }
 	return firstLaunch(s)
 }
