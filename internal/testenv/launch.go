@@ -86,7 +86,7 @@ func external(kind Kind, address string) (*Server, error) {
 	}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for range 100 {
+	for range 20 {
 		if answers(s) {
 			return s, nil
 		}

@@ -1,7 +1,9 @@
 package testenv
 
+var mariadbPrograms = []string{"mariadbd", "mariadb-install-db"}
+
 func startMariaDB(settings []string) (*Server, error) {
-	programs, err := find(KindMariaDB, "mariadbd", "mariadb-install-db")
+	programs, err := find(KindMariaDB, mariadbPrograms...)
 	if err != nil {
 		return nil, err
 	}

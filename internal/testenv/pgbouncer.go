@@ -11,6 +11,8 @@ import (
 	"testing"
 )
 
+var pgbouncerPrograms = []string{"pgbouncer"}
+
 // PoolOptions configure [PgBouncer].
 type PoolOptions struct {
 	// PoolSize is how many connections to the server the pooler keeps for one database and user. 0 means 2: few enough
@@ -39,7 +41,7 @@ func PgBouncer(t testing.TB, pg *Server, opts PoolOptions) *Server {
 // lose prepared statements between transactions, whatever they are told.
 func PgBouncerKeepsPrepared(t testing.TB) bool {
 	t.Helper()
-	programs, err := find(KindPgBouncer, "pgbouncer")
+	programs, err := find(KindPgBouncer, pgbouncerPrograms...)
 	give(t, err)
 	out, err := exec.Command(programs[0], "--version").CombinedOutput()
 	give(t, err)
@@ -53,7 +55,7 @@ func PgBouncerKeepsPrepared(t testing.TB) bool {
 }
 
 func startPgBouncer(pg *Server, opts PoolOptions) (*Server, error) {
-	programs, err := find(KindPgBouncer, "pgbouncer")
+	programs, err := find(KindPgBouncer, pgbouncerPrograms...)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,10 @@ import (
 	"strings"
 )
 
+var postgresPrograms = []string{"initdb", "postgres"}
+
 func startPostgres(settings []string) (*Server, error) {
-	programs, err := find(KindPostgres, "initdb", "postgres")
+	programs, err := find(KindPostgres, postgresPrograms...)
 	if err != nil {
 		return nil, err
 	}

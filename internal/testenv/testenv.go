@@ -106,14 +106,32 @@ func private(t testing.TB, kind Kind, settings []string) *Server {
 // only skips.
 func give(t testing.TB, err error) {
 	t.Helper()
-	var missing *MissingError
-	switch {
-	case err == nil:
-	case errors.As(err, &missing) && os.Getenv("CI") != "true":
-		t.Skip(err)
-	default:
-		t.Fatal(err)
+	if err == nil {
+		return
 	}
+	if _, missing := errors.AsType[*MissingError](err); missing && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	t.Fatal(err)
+}
+
+// Missing returns a [*MissingError] when a server of this kind is neither installed nor named by the environment.
+func Missing(kind Kind) error {
+	if os.Getenv(kind.EnvVar()) != "" {
+		return nil
+	}
+	var err error
+	switch kind {
+	case KindPostgres:
+		_, err = find(kind, postgresPrograms...)
+	case KindMariaDB:
+		_, err = find(kind, mariadbPrograms...)
+	case KindMySQL:
+		_, _, err = findMySQL()
+	case KindPgBouncer:
+		_, err = find(kind, pgbouncerPrograms...)
+	}
+	return err
 }
 
 // MissingError reports a server program that is not installed.
@@ -123,6 +141,9 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("%s is not installed (looked for %s): run `make deps`, or point %s at a running server",
-		e.Kind, e.Want, e.Kind.EnvVar())
+	text := fmt.Sprintf("%s is not installed (looked for %s): run `make deps`", e.Kind, e.Want)
+	if e.Kind == KindPgBouncer {
+		return text
+	}
+	return text + fmt.Sprintf(", or point %s at a running server", e.Kind.EnvVar())
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 )
@@ -31,8 +32,13 @@ var watchdog = sync.OnceValues(func() (*guardian, error) {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return nil, err
 	}
+	// A file, not an argument of the shell: a list of processes should stay readable.
+	script := filepath.Join(dir, "watchdog.sh")
+	if err := os.WriteFile(script, []byte(watchdogScript), 0o644); err != nil {
+		return nil, err
+	}
 	// No output is inherited: `go test` would wait for it to be closed after the tests have ended.
-	cmd := exec.Command("/bin/sh", "-c", watchdogScript, "fencepost-watchdog", dir)
+	cmd := exec.Command("/bin/sh", script, dir)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	pipe, err := cmd.StdinPipe()
