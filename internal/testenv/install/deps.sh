@@ -1,11 +1,14 @@
 #!/bin/sh
-# Installs the database servers that the tests need and do not find: from the system's packages on Debian and Ubuntu, else as
+# Installs the database servers, and the C compiler for the race detector, that the tests need and do not find: from the system's packages on Debian and Ubuntu, else as
 # containers if Docker runs. What cannot be had is said loudly, and the exit code stays 0: the tests of the engines that
 # are there shall still run.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../../.."
-missing() { go run ./internal/testenv/cmd/fencetest --missing; }
+missing() {
+	go run ./internal/testenv/cmd/fencetest --missing
+	command -v "$(go env CC)" >/dev/null || echo compiler
+}
 
 want=$(missing)
 [ -n "$want" ] || exit 0
@@ -32,14 +35,20 @@ fi
 
 if [ -n "$want" ] && docker info >/dev/null 2>&1; then
 	for kind in $want; do
-		# The tests start a pooler themselves: there is no container of it.
-		[ "$kind" = pgbouncer ] || docker compose up --detach --wait "$kind" || echo "the container of $kind did not start" >&2
+		case $kind in
+		pgbouncer | compiler) ;; # the tests start these themselves
+		*) docker compose up --detach --wait "$kind" || echo "the container of $kind did not start" >&2 ;;
+		esac
 	done
 	eval "$(sh "$here/containers.sh")"
 	want=$(missing)
 fi
 
 for kind in $want; do
-	echo "!!! $kind IS STILL MISSING. Install it (Debian and Ubuntu: run this as root or with sudo), or start Docker, or set" \
-		"FENCEPOST_TEST_$(echo "$kind" | tr a-z A-Z) to the URL of a running server." >&2
+	echo "!!! $kind IS STILL MISSING. Install it; on Debian and Ubuntu \`make deps\` does, as root or with sudo." >&2
+	case $kind in
+	postgres | mariadb | mysql)
+		echo "!!! Or start Docker, or set FENCEPOST_TEST_$(echo "$kind" | tr a-z A-Z) to the URL of a running server." >&2
+		;;
+	esac
 done

@@ -81,7 +81,7 @@ for mirror in $mirrors; do
 done
 [ -n "$package" ] || {
 	echo "no configured mirror offers mysql-server-core in $suites, signed by a key in $keyring." >&2
-	echo "If the error above is about a missing public key, upgrade the package that holds this keyring." >&2
+	echo "apt's error above says why; about a missing public key: upgrade the package that holds this keyring." >&2
 	exit 1
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs one server program from the system's own packages, without leaving a server of the system behind, running or
-# waiting for the next boot. Needs root. $1 is postgres, mariadb or pgbouncer.
+# Installs one program from the system's own packages, without leaving a server of the system behind, running or
+# waiting for the next boot. Needs root. $1 is postgres, mariadb, pgbouncer or compiler.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
 
@@ -9,8 +9,9 @@ postgres) packages="postgresql" ;;
 # The core packages hold the programs and no service.
 mariadb) packages="mariadb-server-core mariadb-client-core" ;;
 pgbouncer) packages="pgbouncer" ;;
+compiler) packages="gcc libc6-dev" ;;
 *)
-	echo "unknown server: $1" >&2
+	echo "unknown program: $1" >&2
 	exit 64
 	;;
 esac

@@ -99,11 +99,13 @@ func start() ([]string, error) {
 	return env, errors.Join(failed...)
 }
 
-// test runs go test and returns its exit code. A signal goes on to it: its end is ours.
+// test runs go test and returns its exit code. A signal goes on to it and to the tests, which run in a process group of
+// their own: go test alone would wait for them to finish.
 func test(args, servers []string, r *report) (int, error) {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Env = append(os.Environ(), servers...)
 	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return 1, err
@@ -115,7 +117,7 @@ func test(args, servers []string, r *report) (int, error) {
 	}
 	go func() {
 		for s := range signals {
-			_ = cmd.Process.Signal(s)
+			_ = syscall.Kill(-cmd.Process.Pid, s.(syscall.Signal))
 		}
 	}()
 	if err := r.read(out); err != nil {
