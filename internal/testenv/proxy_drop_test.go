@@ -93,6 +93,25 @@ func TestProxyDropsRepliesOnlyAfterTheServerCommitted(t *testing.T) {
 	})
 }
 
+// A long reply begins to arrive while the statement still runs, here while its commit waits for a deferred trigger. Cutting at
+// its first bytes would be cutting before the commit.
+func TestProxyWaitsForTheCommitBehindALongReply(t *testing.T) {
+	s := testenv.Postgres(t)
+	name := fresh(t, s, "postgres")
+	direct := open(t, s, s.Addr(), name)
+	must(t, direct, `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.5); RETURN NULL; END'`)
+	must(t, direct, `CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON notes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()`)
+	p := testenv.NewProxy(t, s.Addr())
+	via := open(t, s, p.Addr(), name)
+	p.DropNextReply("insert")
+	if _, err := lookUp(t, via, "INSERT INTO notes (id) VALUES (1) RETURNING repeat('x', 100000)"); err == nil {
+		t.Error("no error although the reply was lost")
+	}
+	if n := query[int](t, direct, "SELECT count(*) FROM notes"); n != 1 {
+		t.Errorf("%d rows, want 1: the link was cut before the commit", n)
+	}
+}
+
 func lookUp(t *testing.T, db *sql.DB, statement string) (int, error) {
 	rows, err := db.QueryContext(t.Context(), statement)
 	if err != nil {

@@ -21,12 +21,12 @@ for entry in $watched; do
 	kill -CONT "${entry%:*}" 2>/dev/null
 done
 # A killed server still writes for a moment; its files must not come back after the removal.
-tries=0
 for entry in $watched; do
+	tries=0
 	while kill -0 "${entry%:*}" 2>/dev/null; do
 		tries=$((tries + 1))
-		[ $tries -eq 100 ] && kill -KILL "${entry%:*}" 2>/dev/null
-		[ $tries -ge 200 ] && break
+		[ $tries -lt 100 ] || kill -KILL "${entry%:*}" 2>/dev/null
+		[ $tries -lt 200 ] || break
 		sleep 0.1
 	done
 done
