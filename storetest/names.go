@@ -87,7 +87,9 @@ var nameTests = []test{
 				if len(page) == 0 {
 					break
 				}
-				got = append(got, page...)
+				if got = append(got, page...); len(got) > len(want) {
+					f.Fatalf("pages of %d repeat themselves: %q", size, got)
+				}
 				after = page[len(page)-1]
 			}
 			if !slices.Equal(got, want) {
