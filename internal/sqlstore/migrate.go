@@ -114,3 +114,20 @@ type renderedInfo struct {
 }
 
 func (i renderedInfo) Size() int64 { return i.size }
+
+// Newest returns the newest version that this program knows. It asks no database.
+func (m Migrations) Newest() (int64, error) {
+	files, err := fs.Glob(m.Files, "*.sql")
+	if err != nil {
+		return 0, err
+	}
+	newest := int64(0)
+	for _, name := range files {
+		v, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, err
+		}
+		newest = max(newest, v)
+	}
+	return newest, nil
+}

@@ -1,0 +1,99 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fencepost/fencepost"
+)
+
+// Diagnose says whether the file is safe for leases. It works without a schema and writes nothing that stays.
+func Diagnose(ctx context.Context, db *sql.DB, opts ...Option) ([]fencepost.Finding, error) {
+	names, err := namesOf(opts)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, classify(ctx, names, false, err)
+	}
+	defer conn.Close()
+	var findings []fencepost.Finding
+	add := func(check string, level fencepost.Level, detail, advice string) {
+		findings = append(findings, fencepost.Finding{Check: check, Level: level, Detail: detail, Advice: advice})
+	}
+
+	var version string
+	if err := conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
+		return nil, classify(ctx, names, false, err)
+	}
+	add("server", fencepost.LevelOK, "SQLite "+version+", embedded", "")
+	add("clock", fencepost.LevelOK, "the machine's own clock, in milliseconds, UTC; every process that uses the file must run on this machine", "")
+	add("isolation", fencepost.LevelOK, "serializable: one writer at a time", "")
+
+	var journal string
+	var synchronous, timeout int
+	for pragma, into := range map[string]any{"journal_mode": &journal, "synchronous": &synchronous, "busy_timeout": &timeout} {
+		if err := conn.QueryRowContext(ctx, "PRAGMA "+pragma).Scan(into); err != nil {
+			return nil, classify(ctx, names, false, err)
+		}
+	}
+	if journal == "wal" {
+		add("journal", fencepost.LevelOK, "WAL: readers do not wait for the writer", "")
+	} else {
+		add("journal", fencepost.LevelWarning, "journal mode "+journal+": readers and the writer wait for each other", "open the file with journal_mode=WAL")
+	}
+	if synchronous >= 2 {
+		add("durability", fencepost.LevelOK, "synchronous FULL: a granted fence survives a loss of power", "")
+	} else {
+		add("durability", fencepost.LevelWarning, fmt.Sprintf("synchronous is %d: a loss of power can take back the last commits, and repeat a fence", synchronous), "open the file with synchronous=FULL")
+	}
+	if timeout > 0 {
+		add("busy-timeout", fencepost.LevelOK, fmt.Sprintf("%d ms; lease operations wait longer by themselves", timeout), "")
+	} else {
+		add("busy-timeout", fencepost.LevelWarning, "0: your own statements fail at once when another writes", "set busy_timeout on every connection, in the DSN")
+	}
+
+	has, knows, err := SchemaVersion(ctx, db, opts...)
+	switch {
+	case err != nil:
+		return nil, err
+	case has == 0:
+		add("schema", fencepost.LevelWarning, "not there yet; it is created on first use", "")
+	case has < knows:
+		add("schema", fencepost.LevelWarning, fmt.Sprintf("version %d of %d; it is brought up to date on the next use", has, knows), "")
+	case has > knows:
+		add("schema", fencepost.LevelFailure, fmt.Sprintf("version %d is newer than this program, which knows %d", has, knows), "use a newer fencepost")
+	default:
+		add("schema", fencepost.LevelOK, fmt.Sprintf("version %d", has), "")
+	}
+
+	// Taking the write lock and giving it back is the honest question whether the file can be written.
+	_, err = conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "ROLLBACK")
+	}
+	switch {
+	case err == nil:
+		add("write", fencepost.LevelOK, "the file can be written", "")
+	case retryable(err):
+		add("write", fencepost.LevelWarning, "another holds the write lock at the moment", "look for long transactions")
+	default:
+		add("write", fencepost.LevelFailure, "the file cannot be written: "+err.Error(), "give this user write access to the file and its folder")
+	}
+
+	took := make([]time.Duration, 0, 21)
+	for range cap(took) {
+		start := time.Now()
+		if err := conn.QueryRowContext(ctx, "SELECT 1").Scan(new(int)); err != nil {
+			return nil, classify(ctx, names, false, err)
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	add("round-trip", fencepost.LevelOK, fmt.Sprintf("median %v, no network", took[len(took)/2].Round(time.Microsecond)), "")
+	return findings, nil
+}

@@ -1,0 +1,144 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencepost/fencepost"
+	"github.com/fencepost/fencepost/internal/sqlstore"
+)
+
+// recordTimeout bounds the writing of an event that only explains a refusal.
+const recordTimeout = time.Second
+
+var defaults = fencer{names: sqlstore.Names{Prefix: sqlstore.DefaultPrefix}}
+
+// Guard puts the fence into a transaction that is already open, such as an ORM's: it returns a *fencepost.StaleError unless the token is the
+// newest and its lease live by the database's clock at this moment; and until the transaction ends no takeover can
+// happen, because the guard takes the file's write lock. Roll back after a refusal. A refusal leaves no event: it must not write
+// in the caller's transaction.
+//
+// Guard before anything else in the transaction. One that has read before may have become too old to write: SQLite then answers
+// SQLITE_BUSY (snapshot), which is returned as it is; roll back and try again.
+func Guard(ctx context.Context, tx *sql.Tx, t fencepost.Token) error {
+	return defaults.guard(ctx, tx, t)
+}
+
+// Tx runs fn in a transaction that commits only while the token is the newest of its name; fn may do any number of writes. A
+// stale token gives a *fencepost.StaleError before fn runs. When SQLite asks for it, the whole is done again: fn must not keep
+// what an earlier call of it did. Isolation is always serializable.
+//
+// A commit whose outcome could not be learnt is a fencepost.ErrUnknown.
+func Tx(ctx context.Context, db *sql.DB, t fencepost.Token, fn func(tx *sql.Tx) error, opts ...*sql.TxOptions) error {
+	return defaults.tx(ctx, db, t, fn, opts...)
+}
+
+// Exec runs one statement that takes effect only while the token is the newest of its name, and returns the number of rows that it
+// affected. A stale token gives a *fencepost.StaleError, and nothing was written. Several statements in one text, and statements that
+// control transactions or connections, are a fencepost.ErrInvalid: they could leave the fence behind.
+func Exec(ctx context.Context, db *sql.DB, t fencepost.Token, statement string, args ...any) (int64, error) {
+	return defaults.exec(ctx, db, t, statement, args...)
+}
+
+// Guard is the function Guard for this store's tables.
+func (s *Store) Guard(ctx context.Context, tx *sql.Tx, t fencepost.Token) error {
+	return fencer{s.names}.guard(ctx, tx, t)
+}
+
+// Tx is the function Tx for this store's tables and pool.
+func (s *Store) Tx(ctx context.Context, t fencepost.Token, fn func(tx *sql.Tx) error, opts ...*sql.TxOptions) error {
+	return fencer{s.names}.tx(ctx, s.data, t, fn, opts...)
+}
+
+// Exec is the function Exec for this store's tables and pool.
+func (s *Store) Exec(ctx context.Context, t fencepost.Token, statement string, args ...any) (int64, error) {
+	return fencer{s.names}.exec(ctx, s.data, t, statement, args...)
+}
+
+type fencer struct{ names sqlstore.Names }
+
+func (f fencer) guard(ctx context.Context, tx rowsSource, t fencepost.Token) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	var info fencepost.LeaseInfo
+	found := false
+	err := eachRow(ctx, tx, newQueries(f.names).text("guard"), []any{t.Name}, func(rows *sql.Rows) (err error) {
+		info, err = scanLease(rows)
+		found = true
+		return err
+	})
+	if retryable(err) {
+		return err // for the caller of the transaction, who alone can repeat it
+	}
+	if err != nil {
+		return classify(ctx, f.names, false, err)
+	}
+	return t.Refusal(info, found)
+}
+
+func (f fencer) tx(ctx context.Context, db *sql.DB, t fencepost.Token, fn func(tx *sql.Tx) error, opts ...*sql.TxOptions) error {
+	var o *sql.TxOptions
+	if len(opts) > 0 {
+		o = opts[0]
+	}
+	err := sqlstore.Retry(ctx, retryable, func() error { return f.once(ctx, db, t, fn, o) })
+	if errors.Is(err, fencepost.ErrStale) {
+		f.recordRefusal(ctx, db, t, err)
+	}
+	return classify(ctx, f.names, false, err)
+}
+
+func (f fencer) once(ctx context.Context, db *sql.DB, t fencepost.Token, fn func(tx *sql.Tx) error, o *sql.TxOptions) (err error) {
+	tx, err := db.BeginTx(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // after a commit it does nothing
+	if err := f.guard(ctx, tx, t); err != nil {
+		return err
+	}
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		if retryable(err) || errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {
+			return errors.Join(err, ctx.Err()) // not committed: the lock was not had, or the end of ctx had rolled it back
+		}
+		return fmt.Errorf("%w: commit: %w", fencepost.ErrUnknown, err)
+	}
+	return nil
+}
+
+func (f fencer) exec(ctx context.Context, db *sql.DB, t fencepost.Token, statement string, args ...any) (n int64, err error) {
+	if err := validateStatement(statement); err != nil {
+		return 0, err
+	}
+	err = f.tx(ctx, db, t, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, statement, args...)
+		if err != nil {
+			return err
+		}
+		n, err = result.RowsAffected()
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// recordRefusal adds the event after the rollback, as well as it can: the refusal stands without it.
+func (f fencer) recordRefusal(ctx context.Context, db *sql.DB, t fencepost.Token, refusal error) {
+	stale, ok := errors.AsType[*fencepost.StaleError](refusal)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	s := Store{leases: db, names: f.names, queries: newQueries(f.names)}
+	s.Record(ctx, fencepost.Event{Lease: t.Name, Kind: fencepost.EventStaleRefused, Fence: t.Fence, Reason: string(stale.Reason)})
+}
