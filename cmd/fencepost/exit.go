@@ -104,9 +104,12 @@ func describe(err error) failure {
 	stale, isStale := errors.AsType[*fencepost.StaleError](err)
 	held, isHeld := errors.AsType[*fencepost.HeldError](err)
 	interrupted, isSignal := errors.AsType[signalError](err)
+	unstarted, notStarted := errors.AsType[startFailure](err)
 	switch {
 	case isSignal:
 		f.Error, f.Reason, f.exit = "interrupted", signalName(interrupted.signal), exitSignal+int(interrupted.signal)
+	case notStarted:
+		f.Reason, f.exit = unstarted.reason, unstarted.code
 	case isStale:
 		f.Error, f.Reason, f.exit = "stale", string(stale.Reason), exitStale
 		f.Lease, f.Fence, f.Holder = stale.Lease, &stale.Presented, stale.Holder

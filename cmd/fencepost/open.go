@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencepost/fencepost"
+	"github.com/fencepost/fencepost/internal/sqlstore"
 )
 
 const (
@@ -38,6 +39,8 @@ type engine interface {
 	schemaVersion(ctx context.Context) (has, knows int64, err error)
 	diagnose(ctx context.Context) ([]fencepost.Finding, error)
 	adopt(ctx context.Context, table string) (int, error)
+	// quotedSchema is the schema in front of the tables' names in SQL; empty where there is none.
+	quotedSchema() string
 	// plain opens the database for statements without any fence.
 	plain(ctx context.Context) (plainDB, error)
 }
@@ -128,4 +131,12 @@ func cannotOpen(ctx context.Context, err error) error {
 		err = context.Cause(ctx)
 	}
 	return fmt.Errorf("%w: %w", fencepost.ErrUnavailable, err)
+}
+
+// named says that the user has chosen a database.
+func (p *place) named() bool { return p.given || os.Getenv(envDB) != "" || os.Getenv(envDBFile) != "" }
+
+// names puts the tables' names into the program's own statements.
+func (p *place) names(e engine) sqlstore.Names {
+	return sqlstore.Names{Prefix: cmp.Or(p.prefix, sqlstore.DefaultPrefix), Schema: e.quotedSchema()}
 }

@@ -66,6 +66,8 @@ func (e mysqlEngine) adopt(ctx context.Context, table string) (adopted int, err 
 	return adopted, err
 }
 
+func (e mysqlEngine) quotedSchema() string { return "" }
+
 func (e mysqlEngine) plain(ctx context.Context) (plainDB, error) {
 	db, err := mysql.OpenPool(ctx, e.url)
 	return plainSQL{db}, err

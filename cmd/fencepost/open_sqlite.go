@@ -65,6 +65,8 @@ func (e sqliteEngine) adopt(ctx context.Context, table string) (adopted int, err
 	return adopted, err
 }
 
+func (e sqliteEngine) quotedSchema() string { return "" }
+
 func (e sqliteEngine) plain(ctx context.Context) (plainDB, error) {
 	db, err := sqlite.OpenPool(ctx, e.url)
 	return plainSQL{db}, err

@@ -107,8 +107,8 @@ Exit codes of all commands:
 	flags.StringVar(&a.place.schema, "schema", "", "PostgreSQL `schema` of the tables (default $FENCEPOST_SCHEMA or public)")
 	flags.Bool("json", false, "print exactly one JSON value on stdout")
 	root.AddCommand(
-		a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.heldCommand(), a.sqlCommand(),
-		a.lsCommand(), a.showCommand(), a.eventsCommand(), a.preemptCommand(), a.migrateCommand(), a.doctorCommand(), a.versionCommand(),
+		a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.heldCommand(), a.sqlCommand(),
+		a.lsCommand(), a.showCommand(), a.eventsCommand(), a.preemptCommand(), a.migrateCommand(), a.doctorCommand(), a.demoCommand(), a.demoWorkerCommand(), a.versionCommand(),
 	)
 	return root
 }

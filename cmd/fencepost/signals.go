@@ -5,14 +5,18 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// giveUpSignals end a command that waits.
-var giveUpSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+// giveUpSignals end a command that waits, except those that it was started with ignored: nohup is to have its effect.
+func giveUpSignals() []os.Signal {
+	return slices.DeleteFunc([]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, signal.Ignored)
+}
 
 // giveUpTime is how long a command that waits may take to leave after a signal: less than the second after which
 // people and supervisors get impatient.
@@ -30,7 +34,9 @@ func signalName(s syscall.Signal) string {
 func (a *app) untilSignal(ctx context.Context, doing string) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, giveUpSignals...)
+	if wanted := giveUpSignals(); len(wanted) > 0 { // without an argument it would subscribe to everything
+		signal.Notify(signals, wanted...)
+	}
 	done := make(chan struct{})
 	go func() {
 		select {
@@ -47,11 +53,11 @@ func (a *app) untilSignal(ctx context.Context, doing string) (_ context.Context,
 		case <-done:
 		}
 	}()
-	return ctx, func() {
+	return ctx, sync.OnceFunc(func() {
 		signal.Stop(signals)
 		close(done)
 		cancel(nil)
-	}
+	})
 }
 
 // signalled returns the signal that ended a context.

@@ -1,0 +1,1 @@
+CREATE TABLE fencepost_results (job VARCHAR(100) NOT NULL PRIMARY KEY, result VARCHAR(100) NOT NULL)

@@ -1,0 +1,1 @@
+SELECT result FROM fencepost_results WHERE job = 'reconciliation'

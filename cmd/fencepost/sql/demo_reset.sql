@@ -1,0 +1,1 @@
+UPDATE fencepost_results SET result = 'nothing yet' WHERE job = 'reconciliation'

@@ -1,0 +1,1 @@
+INSERT INTO fencepost_results (job, result) VALUES ('reconciliation', 'nothing yet')
