@@ -1,0 +1,2 @@
+-- How long this session waits for a row lock, in seconds.
+SELECT @@session.innodb_lock_wait_timeout
