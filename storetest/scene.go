@@ -148,7 +148,7 @@ func (s *scene) lose(patient bool) {
 }
 
 // succeed lets the successor try while the holder is in the middle of its write. Where a stale write is expected it must be granted;
-// elsewhere two refusals are enough to know that it is kept out.
+// elsewhere two refusals, or one try that had to be given up, are enough to know that it is kept out.
 func (s *scene) succeed(patient bool) (granted bool) {
 	s.Helper()
 	limit := attempt
@@ -164,7 +164,7 @@ func (s *scene) succeed(patient bool) (granted bool) {
 			return true
 		case errors.Is(err, fencepost.ErrStale), errors.Is(err, fencepost.ErrInvalid):
 			s.Fatalf("the successor: %v", err)
-		case !patient && refusals == 2:
+		case !patient && (refusals == 2 || errors.Is(err, context.DeadlineExceeded)):
 			return false
 		}
 		select {
