@@ -1,0 +1,39 @@
+-- The row is locked only when it looks free or expired, so that a refused try writes nothing, not even a lock; and never
+-- waited for: a statement that waits can outlive its client and acquire for nobody. The clock is read again after the lock.
+WITH seen AS MATERIALIZED (
+    SELECT lease_name, owner_token, fence_token, holder, ttl_ms, leased_until, acquired_at, renewed_at, wanted
+    FROM fencepost_leases WHERE lease_name = $1
+), locked AS MATERIALIZED (
+    SELECT lease_name, leased_until
+    FROM fencepost_leases
+    WHERE lease_name = $1 AND fence_token < 9223372036854775807
+        AND (leased_until IS NULL OR leased_until <= clock_timestamp())
+    FOR UPDATE SKIP LOCKED
+), granted AS (
+    UPDATE fencepost_leases AS l
+    SET owner_token = $2, fence_token = l.fence_token + 1, holder = $3, ttl_ms = $4,
+        leased_until = clock_timestamp() + $4 * interval '1 millisecond',
+        acquired_at = clock_timestamp(), renewed_at = clock_timestamp(),
+        wanted = false, preempted_by = NULL, preempt_reason = NULL
+    FROM locked
+    WHERE l.lease_name = locked.lease_name
+        AND (locked.leased_until IS NULL OR locked.leased_until <= clock_timestamp())
+    RETURNING l.fence_token, l.leased_until, locked.leased_until IS NOT NULL AS taken_over
+), created AS (
+    INSERT INTO fencepost_leases (lease_name, owner_token, fence_token, holder, ttl_ms, leased_until, acquired_at, renewed_at)
+    SELECT $1, $2, 1, $3, $4, clock_timestamp() + $4 * interval '1 millisecond', clock_timestamp(), clock_timestamp()
+    WHERE NOT EXISTS (SELECT 1 FROM seen)
+    ON CONFLICT DO NOTHING
+    RETURNING fence_token, leased_until, false AS taken_over
+), won AS (
+    SELECT fence_token, leased_until, taken_over FROM granted
+    UNION ALL
+    SELECT fence_token, leased_until, taken_over FROM created
+)
+SELECT true AS won, won.taken_over, '' AS owner_token, won.fence_token, '' AS holder, $4 AS ttl_ms, won.leased_until, false AS wanted,
+    (extract(epoch FROM won.leased_until - clock_timestamp()) * 1000000)::bigint AS remaining_us
+FROM won
+UNION ALL
+SELECT false, false, seen.owner_token, seen.fence_token, seen.holder, seen.ttl_ms, seen.leased_until, seen.wanted,
+    (extract(epoch FROM seen.leased_until - clock_timestamp()) * 1000000)::bigint
+FROM seen WHERE NOT EXISTS (SELECT 1 FROM won)

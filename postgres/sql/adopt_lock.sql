@@ -1,0 +1,1 @@
+LOCK TABLE "adopted_table" IN SHARE MODE

@@ -1,0 +1,1 @@
+SELECT fencepost_guard($1, $2, $3)
