@@ -2,26 +2,27 @@
 -- waited for: a statement that waits can outlive its client and acquire for nobody. The clock is read again after the lock.
 WITH seen AS MATERIALIZED (
     SELECT lease_name, owner_token, fence_token, holder, ttl_ms, leased_until, acquired_at, renewed_at, wanted
-    FROM fencepost_leases WHERE lease_name = $1
+    FROM fencepost_leases WHERE lease_name = $1::text
 ), locked AS MATERIALIZED (
     SELECT lease_name, leased_until
     FROM fencepost_leases
-    WHERE lease_name = $1 AND fence_token < 9223372036854775807
+    WHERE lease_name = $1::text AND fence_token < 9223372036854775807
         AND (leased_until IS NULL OR leased_until <= clock_timestamp())
     FOR UPDATE SKIP LOCKED
 ), granted AS (
     UPDATE fencepost_leases AS l
-    SET owner_token = $2, fence_token = l.fence_token + 1, holder = $3, ttl_ms = $4,
-        leased_until = clock_timestamp() + $4 * interval '1 millisecond',
-        acquired_at = clock_timestamp(), renewed_at = clock_timestamp(),
+    SET owner_token = $2, fence_token = l.fence_token + 1, holder = $3, ttl_ms = $4::bigint,
+        leased_until = locked.now + $4::bigint * interval '1 millisecond',
+        acquired_at = locked.now, renewed_at = locked.now,
         wanted = false, preempted_by = NULL, preempt_reason = NULL
-    FROM locked
+    FROM (SELECT lease_name, leased_until, clock_timestamp() AS now FROM locked) AS locked
     WHERE l.lease_name = locked.lease_name
-        AND (locked.leased_until IS NULL OR locked.leased_until <= clock_timestamp())
+        AND (locked.leased_until IS NULL OR locked.leased_until <= locked.now)
     RETURNING l.fence_token, l.leased_until, locked.leased_until IS NOT NULL AS taken_over
 ), created AS (
     INSERT INTO fencepost_leases (lease_name, owner_token, fence_token, holder, ttl_ms, leased_until, acquired_at, renewed_at)
-    SELECT $1, $2, 1, $3, $4, clock_timestamp() + $4 * interval '1 millisecond', clock_timestamp(), clock_timestamp()
+    SELECT $1::text, $2::text, 1, $3::text, $4::bigint, clock.now + $4::bigint * interval '1 millisecond', clock.now, clock.now
+    FROM (SELECT clock_timestamp() AS now) AS clock
     WHERE NOT EXISTS (SELECT 1 FROM seen)
     ON CONFLICT DO NOTHING
     RETURNING fence_token, leased_until, false AS taken_over
@@ -30,7 +31,7 @@ WITH seen AS MATERIALIZED (
     UNION ALL
     SELECT fence_token, leased_until, taken_over FROM created
 )
-SELECT true AS won, won.taken_over, '' AS owner_token, won.fence_token, '' AS holder, $4 AS ttl_ms, won.leased_until, false AS wanted,
+SELECT true AS won, won.taken_over, '' AS owner_token, won.fence_token, '' AS holder, $4::bigint AS ttl_ms, won.leased_until, false AS wanted,
     (extract(epoch FROM won.leased_until - clock_timestamp()) * 1000000)::bigint AS remaining_us
 FROM won
 UNION ALL

@@ -6,5 +6,5 @@ WITH l AS MATERIALIZED (
 SELECT l.lease_name, l.owner_token, l.fence_token, l.holder, l.ttl_ms, l.leased_until, l.acquired_at, l.renewed_at, l.wanted,
     (extract(epoch FROM l.leased_until - clock_timestamp()) * 1000000)::bigint AS remaining_us,
     set_config('idle_in_transaction_session_timeout',
-        least(greatest(coalesce(extract(epoch FROM l.leased_until - clock_timestamp()) * 1000, 0), $2), 2147483647)::bigint::text, true)
+        least(greatest(coalesce(extract(epoch FROM l.leased_until - clock_timestamp()) * 1000, 0), $2::bigint), 2147483647)::bigint::text, true)
 FROM l

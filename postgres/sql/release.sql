@@ -5,7 +5,7 @@ WITH released AS (
 )
 SELECT EXISTS (SELECT 1 FROM released) AS changed,
     -- A notification costs every commit a queue's lock: only when somebody waits.
-    coalesce((SELECT pg_notify($4, lease_name)::text FROM released WHERE wanted), '') AS notified,
+    coalesce((SELECT pg_notify($4::text, lease_name)::text FROM released WHERE wanted), '') AS notified,
     coalesce((SELECT wanted FROM released), false) AS wanted_then,
     l.lease_name, l.owner_token, l.fence_token, l.holder, l.ttl_ms, l.leased_until, l.acquired_at, l.renewed_at, l.wanted,
     (extract(epoch FROM l.leased_until - clock_timestamp()) * 1000000)::bigint AS remaining_us

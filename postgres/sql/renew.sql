@@ -10,9 +10,9 @@ WITH asked AS MATERIALIZED (
     FOR NO KEY UPDATE OF l SKIP LOCKED
 ), renewed AS (
     UPDATE fencepost_leases AS l
-    SET leased_until = clock_timestamp() + l.ttl_ms * interval '1 millisecond', renewed_at = clock_timestamp()
-    FROM locked
-    WHERE l.lease_name = locked.lease_name AND locked.leased_until > clock_timestamp()
+    SET leased_until = locked.now + l.ttl_ms * interval '1 millisecond', renewed_at = locked.now
+    FROM (SELECT lease_name, leased_until, clock_timestamp() AS now FROM locked) AS locked
+    WHERE l.lease_name = locked.lease_name AND locked.leased_until > locked.now
     RETURNING l.lease_name, l.owner_token, l.fence_token, l.leased_until
 )
 SELECT asked.position, renewed.leased_until AS renewed_until,
