@@ -100,9 +100,6 @@ func (d *diagnosis) session() error {
 	} else {
 		d.add("isolation", fencepost.LevelOK, "sessions default to "+level, "")
 	}
-	if d.server["completion_type"] != "" && d.server["completion_type"] != "NO_CHAIN" {
-		d.add("completion_type", fencepost.LevelWarning, "completion_type is "+d.server["completion_type"], "set it to NO_CHAIN: a commit should not begin the next transaction")
-	}
 	idle, variable := d.server["wait_timeout"], "wait_timeout"
 	if d.server.mariaDB() {
 		idle, variable = d.server["idle_transaction_timeout"], "idle_transaction_timeout"
@@ -157,11 +154,10 @@ func (d *diagnosis) durability() error {
 }
 
 func (d *diagnosis) schema() error {
-	has, err := appliedVersion(d.ctx, d.via, d.texts)
+	has, versionErr := appliedVersion(d.ctx, d.via, d.texts)
 	table := d.names.Table("leases")
-	missing := serverCode(err) == codeNoTable
-	if err != nil && !missing && serverCode(err) != codeTableDenied {
-		return err
+	if versionErr != nil && serverCode(versionErr) != codeNoTable && serverCode(versionErr) != codeTableDenied {
+		return versionErr
 	}
 	coarse, err := read(d.ctx, d.via, d.texts.with("time_columns", values{
 		"leases": bytesLiteral(d.names.Prefix + "leases"), "events": bytesLiteral(d.names.Prefix + "events"),
@@ -175,7 +171,7 @@ func (d *diagnosis) schema() error {
 	case len(coarse) == 0:
 		d.add("schema", fencepost.LevelFailure, table+" is not there, or not visible", "run `fencepost migrate up`")
 		return nil
-	case !missing && has < newestVersion():
+	case versionErr == nil && has < newestVersion():
 		d.add("schema", fencepost.LevelFailure, fmt.Sprintf("version %d, this program needs %d", has, newestVersion()), "run `fencepost migrate up`")
 		return nil
 	}

@@ -50,6 +50,8 @@ func (s server) usable() error {
 		return fmt.Errorf("%w: sessions of this pool are read-only (transaction_read_only is on): leases need sessions that may write", fencepost.ErrUnavailable)
 	case !s.on("autocommit"):
 		return fmt.Errorf("%w: sessions of this pool do not commit by themselves (autocommit is off): remove autocommit=0 from the DSN or the server's init_connect", fencepost.ErrInvalid)
+	case s["completion_type"] != "" && s["completion_type"] != "NO_CHAIN":
+		return fmt.Errorf("%w: completion_type is %s, so that a commit of this pool's sessions begins the next transaction: set it to NO_CHAIN", fencepost.ErrInvalid, s["completion_type"])
 	case s.on("log_bin") && s["binlog_format"] == "STATEMENT":
 		return fmt.Errorf("%w: binlog_format is STATEMENT, which cannot log what skips locked rows: set it to ROW or MIXED", fencepost.ErrUnavailable)
 	}
