@@ -88,7 +88,7 @@ func TestTheSupervisorIsKilled(t *testing.T) {
 	// The sleepers ignore what can be ignored, so that only a kill ends them.
 	supervisor, lines := supervised(t, "--", "/bin/sh", "-c", `trap '' HUP TERM INT; sleep 1000 & (sleep 1000; true) & echo up; wait`)
 	nextLine(t, lines)
-	eventually(t, "the watchdog is on guard", func() bool { return guarded(t, supervisor.Process.Pid) })
+	eventually(t, "the watchdog is on guard", func() bool { return watchdogOf(t, supervisor.Process.Pid) != 0 })
 	if err := supervisor.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +97,29 @@ func TestTheSupervisorIsKilled(t *testing.T) {
 	}
 }
 
-// guarded says whether the watchdog has begun to wait: it ignores TERM by then.
-func guarded(t *testing.T, supervisor int) bool {
+func TestTheSupervisorIsKilledAfterTheWatchdog(t *testing.T) {
+	supervisor, lines := supervised(t, "--", "/bin/sh", "-c", `echo up; exec sleep 1000`)
+	nextLine(t, lines)
+	var dog int
+	eventually(t, "the watchdog is on guard", func() bool {
+		dog = watchdogOf(t, supervisor.Process.Pid)
+		return dog != 0
+	})
+	if err := syscall.Kill(dog, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the watchdog is dead", func() bool { return stateOf(dog) != "S" })
+	if err := supervisor.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if line, open := <-lines; open {
+		t.Errorf("output after the end: %q", line)
+	}
+}
+
+// watchdogOf returns the watchdog once it waits: it ignores TERM by then.
+func watchdogOf(t *testing.T, supervisor int) int {
+	t.Helper()
 	all, err := allProcesses()
 	if err != nil {
 		t.Fatal(err)
@@ -111,10 +132,10 @@ func guarded(t *testing.T, supervisor int) bool {
 		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		_, ignored, _ := strings.Cut(string(status), "SigIgn:\t")
 		if strings.Contains(string(line), "fencepost-watchdog") && !strings.HasPrefix(ignored, "0000000000000000") {
-			return true
+			return pid
 		}
 	}
-	return false
+	return 0
 }
 
 func TestTheSupervisorGetsTheSignals(t *testing.T) {

@@ -36,11 +36,12 @@ func lookUp(name, dir string) (string, error) {
 	return "", fmt.Errorf("%w: %s is not in PATH", ErrNotFound, name)
 }
 
+// inDir keeps a slash in the path: joined and cleaned, ./name would become a name that is looked for in PATH.
 func inDir(path, dir string) string {
-	if filepath.IsAbs(path) {
+	if dir == "" || filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(dir, path)
+	return dir + string(filepath.Separator) + path
 }
 
 func executable(path string) error {
