@@ -11,9 +11,9 @@ import (
 // newest of its name and its lease live by the server's clock; from then until the transaction ends, no takeover or preemption of the
 // lease commits. Otherwise it returns a *[fencepost.StaleError], and the transaction must be rolled back.
 //
-// Call it before the first write: a transaction that locks other rows first can deadlock with one that locks the lease first.
-// Nothing releases the lock but the end of the transaction, not even ROLLBACK TO SAVEPOINT. It holds at every isolation level. In
-// a REPEATABLE READ transaction that read something before, a takeover is seen whenever it happened, a mere release only if it happened
+// Call it before the first write, because a transaction that locks other rows first can deadlock with one that locks the lease first;
+// and outside of savepoints, because ROLLBACK TO SAVEPOINT drops it if the savepoint came before the transaction's first
+// statement. [Tx] and [Exec] do both. It holds at every isolation level. In a REPEATABLE READ transaction that read something before, a takeover is seen whenever it happened, a mere release only if it happened
 // before that read.
 //
 // A transaction that stays open blocks takeovers for as long: bound it with wait_timeout (MySQL) or idle_transaction_timeout
