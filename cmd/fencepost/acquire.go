@@ -39,19 +39,22 @@ The text form is for eval in a POSIX shell; the values are quoted.`, 0, exitUsag
 			}
 			ctx, stop := a.untilSignal(cmd.Context(), "the waiting for the lease")
 			defer stop()
-			return a.withStore(ctx, func(store database, client *fencepost.Client) error {
+			err := a.withStore(ctx, func(store database, client *fencepost.Client) error {
 				lease, err := w.acquire(ctx, client, args[0])
-				if signal := signalled(ctx); signal != nil {
-					if err == nil {
-						lease.Release(ctx)
-					}
-					return signal
-				}
 				if err != nil {
 					return err
 				}
-				return a.out.grant(standing(ctx, client, lease))
+				g := standing(ctx, client, lease)
+				if signalled(ctx) != nil {
+					lease.Release(ctx)
+					return nil
+				}
+				return a.out.grant(g)
 			})
+			if signal := signalled(ctx); signal != nil && !a.out.written {
+				return signal // whatever it interrupted
+			}
+			return err
 		},
 	}
 	w.flags(cmd.Flags())

@@ -87,6 +87,7 @@ type demo struct {
 	place place
 	show  *timeline
 	names sqlstore.Names
+	kind  string
 	db    plainDB
 }
 
@@ -96,8 +97,7 @@ func (d *demo) run(ctx context.Context) (r *report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme, _, _ := strings.Cut(d.place.url, ":")
-	r = &report{Database: scheme}
+	r = &report{Database: d.kind}
 	d.show.title("With a fence: the database itself checks the token in the write")
 	if r.Fenced, err = d.play(ctx, scene{lease: "admin:reconciliation", fenced: true}); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (d *demo) build(ctx context.Context) (clean func() error, err error) {
 	if err != nil {
 		return remove, err
 	}
-	d.names = d.place.names(e)
+	d.kind, d.names = e.kind(), d.place.names(e)
 	if d.db, err = e.plain(ctx); err != nil {
 		return remove, cannotOpen(ctx, err)
 	}
@@ -162,7 +162,7 @@ func (d *demo) drop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), dropTime)
 	defer cancel()
 	var failed error
-	for _, one := range strings.Split(d.statement("demo_drop"), ";") {
+	for one := range strings.SplitSeq(d.statement("demo_drop_"+d.kind), ";") {
 		if one = strings.TrimSpace(one); one == "" {
 			continue
 		}

@@ -31,6 +31,10 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
+	if err := os.Chmod(folder, 0o755); err != nil { // tests run it as another user too
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	program = filepath.Join(folder, "fencepost")
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
@@ -39,7 +43,7 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// long is the patience of a test with everything that must happen; never a measure of speed.
+// testPatience is the patience of a test with everything that must happen; never a measure of speed.
 const testPatience = 60 * time.Second
 
 // cli runs the program in a folder of its own, with an environment of its own.
@@ -47,6 +51,7 @@ type cli struct {
 	*testing.T
 	dir string
 	env map[string]string
+	as  *syscall.Credential // another user; nil is the test's own
 }
 
 // newCLI uses SQLite in a new folder.
@@ -88,6 +93,9 @@ func (c *cli) holding(g granted) *cli {
 func (c *cli) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = c.dir
+	if c.as != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as}
+	}
 	for name, value := range c.env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
@@ -133,8 +141,21 @@ type process struct {
 
 func (c *cli) start(args ...string) *process {
 	c.Helper()
+	return c.startVia(nil, args...)
+}
+
+// startVia starts the program by another one.
+func (c *cli) startVia(starter []string, args ...string) *process {
+	c.Helper()
 	p := &process{cli: c, args: args, done: make(chan struct{}), began: time.Now()}
 	p.cmd = c.command(context.Background(), args...)
+	if len(starter) > 0 {
+		path, err := exec.LookPath(starter[0])
+		if err != nil {
+			c.Fatal(err)
+		}
+		p.cmd.Path, p.cmd.Args = path, append(append([]string{}, starter...), p.cmd.Args...)
+	}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	p.cmd.WaitDelay = 5 * time.Second // a child that was left behind keeps the pipes open
 	if err := p.cmd.Start(); err != nil {
@@ -232,14 +253,18 @@ func (c *cli) acquire(name string, args ...string) granted {
 	return decode[granted](c.ok(append([]string{"acquire", name, "--json"}, args...)...))
 }
 
+// url names the database absolutely.
+func (c *cli) url() string {
+	if url := c.env[envDB]; url != "" {
+		return url
+	}
+	return "sqlite:" + filepath.Join(c.dir, "fencepost.db")
+}
+
 // store opens the same leases from the test itself.
 func (c *cli) store() database {
 	c.Helper()
-	url := c.env[envDB]
-	if url == "" {
-		url = "sqlite:" + filepath.Join(c.dir, "fencepost.db")
-	}
-	p := place{url: url, given: true, prefix: c.env[envPrefix], schema: c.env[envSchema]}
+	p := place{url: c.url(), given: true, prefix: c.env[envPrefix], schema: c.env[envSchema]}
 	s, err := p.open(c.Context())
 	if err != nil {
 		c.Fatal(err)

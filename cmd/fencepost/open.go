@@ -32,6 +32,7 @@ type database interface {
 
 // engine is a database before it is known whether leases can work there.
 type engine interface {
+	kind() string // sqlite, postgres or mysql
 	open(ctx context.Context) (database, error)
 	// migrate applies what is missing and says what it did, and what it could not do.
 	migrate(ctx context.Context) (applied []int64, warnings []string, err error)
@@ -87,9 +88,11 @@ func (p *place) resolve() error {
 
 // engines are the databases by the schemes of their URLs.
 var engines = map[string]func(place) (engine, error){
-	"sqlite":  newSQLite,
-	"mysql":   newMySQL,
-	"mariadb": newMySQL,
+	"sqlite":     newSQLite,
+	"postgres":   newPostgres,
+	"postgresql": newPostgres,
+	"mysql":      newMySQL,
+	"mariadb":    newMySQL,
 }
 
 func (p *place) engine() (engine, error) {
@@ -104,6 +107,10 @@ func (p *place) engine() (engine, error) {
 	}
 	if p.schema != "" && !strings.HasPrefix(scheme, "postgres") {
 		return nil, fmt.Errorf("%w: --schema and %s are for PostgreSQL; elsewhere the URL names the database", fencepost.ErrInvalid, envSchema)
+	}
+	// Before the file of SQLite is made.
+	if err := (sqlstore.Names{Prefix: cmp.Or(p.prefix, sqlstore.DefaultPrefix)}).Validate(); err != nil {
+		return nil, err
 	}
 	return make(*p)
 }

@@ -23,6 +23,8 @@ func newMySQL(p place) (engine, error) {
 	return e, nil
 }
 
+func (e mysqlEngine) kind() string { return "mysql" }
+
 func (e mysqlEngine) open(ctx context.Context) (database, error) {
 	s, err := mysql.Open(ctx, e.url, e.opts...)
 	if err != nil {
@@ -70,7 +72,10 @@ func (e mysqlEngine) quotedSchema() string { return "" }
 
 func (e mysqlEngine) plain(ctx context.Context) (plainDB, error) {
 	db, err := mysql.OpenPool(ctx, e.url)
-	return plainSQL{db}, err
+	if err != nil {
+		return nil, err
+	}
+	return plainSQL{db}, nil
 }
 
 func (e mysqlEngine) pooled(ctx context.Context, do func(*sql.DB) error) error {

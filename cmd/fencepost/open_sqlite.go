@@ -23,6 +23,8 @@ func newSQLite(p place) (engine, error) {
 	return e, nil
 }
 
+func (e sqliteEngine) kind() string { return "sqlite" }
+
 func (e sqliteEngine) open(ctx context.Context) (database, error) {
 	s, err := sqlite.Open(ctx, e.url, e.opts...)
 	if err != nil {
@@ -69,7 +71,10 @@ func (e sqliteEngine) quotedSchema() string { return "" }
 
 func (e sqliteEngine) plain(ctx context.Context) (plainDB, error) {
 	db, err := sqlite.OpenPool(ctx, e.url)
-	return plainSQL{db}, err
+	if err != nil {
+		return nil, err
+	}
+	return plainSQL{db}, nil
 }
 
 func (e sqliteEngine) pooled(ctx context.Context, do func(*sql.DB) error) error {

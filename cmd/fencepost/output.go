@@ -111,7 +111,10 @@ func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn
 }
 
-func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
+func (h *lineHandler) Handle(ctx context.Context, r slog.Record) error {
+	if ctx.Err() != nil {
+		return nil // what ended it is said by itself
+	}
 	var b strings.Builder
 	b.WriteString("fencepost: " + r.Message)
 	separator := ": "

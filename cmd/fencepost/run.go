@@ -118,13 +118,18 @@ type runner struct {
 
 // ran is how a run ended, for programs.
 type ran struct {
-	Lease    string             `json:"lease"`
-	Fence    int64              `json:"fence_token"`
-	ExitCode int                `json:"exit_code"`
-	Signal   string             `json:"signal,omitempty"`
-	Killed   bool               `json:"killed"`
-	Released bool               `json:"released"`
-	Orphans  []supervise.Orphan `json:"orphans"`
+	Lease    string   `json:"lease"`
+	Fence    int64    `json:"fence_token"`
+	ExitCode int      `json:"exit_code"`
+	Signal   string   `json:"signal,omitempty"`
+	Killed   bool     `json:"killed"`
+	Released bool     `json:"released"`
+	Orphans  []orphan `json:"orphans"`
+}
+
+type orphan struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name"`
 }
 
 func (r *runner) run(ctx context.Context) error {
@@ -133,21 +138,25 @@ func (r *runner) run(ctx context.Context) error {
 	defer stopSignals()
 	ctx, stopWaiting := r.untilSignal(ctx, "the waiting for the lease; the command was not started")
 	defer stopWaiting()
-	return r.withStore(ctx, func(_ database, client *fencepost.Client) error {
+	started := false
+	err := r.withStore(ctx, func(_ database, client *fencepost.Client) error {
 		lease, err := r.wish.acquire(ctx, client, r.name, fencepost.WithMargin(r.stopping.margin()))
-		if signal := signalled(ctx); signal != nil {
-			if err == nil {
-				lease.Release(ctx)
-			}
-			return signal
-		}
 		if err != nil {
 			return err
 		}
+		if signalled(ctx) != nil {
+			lease.Release(ctx)
+			return nil
+		}
+		started = true // a signal from here on is the command's
 		stopWaiting()
 		result, err := r.supervise(lease, signals)
 		return r.settle(lease, result, err)
 	})
+	if signal := signalled(ctx); signal != nil && !started {
+		return signal // whatever it interrupted
+	}
+	return err
 }
 
 // supervise runs the command under a lease that is held.
@@ -213,7 +222,10 @@ func (r *runner) settle(lease *fencepost.Lease, result supervise.Result, runErr 
 	}
 	if r.out.json {
 		token := lease.Token()
-		report := ran{token.Name, token.Fence, result.ExitCode, "", result.Killed, released, append([]supervise.Orphan{}, result.Orphans...)}
+		report := ran{token.Name, token.Fence, result.ExitCode, "", result.Killed, released, make([]orphan, len(result.Orphans))}
+		for i, o := range result.Orphans {
+			report.Orphans[i] = orphan(o)
+		}
 		if result.Signal != 0 {
 			report.Signal = signalName(result.Signal)
 		}

@@ -1,0 +1,7 @@
+DROP TABLE fencepost_results;
+DROP TABLE fencepost_events;
+DROP TABLE fencepost_leases;
+DROP TABLE fencepost_schema_version;
+DROP FUNCTION fencepost_keep;
+DROP FUNCTION fencepost_note;
+DROP FUNCTION fencepost_guard

@@ -1,0 +1,4 @@
+DROP TABLE fencepost_results;
+DROP TABLE fencepost_events;
+DROP TABLE fencepost_leases;
+DROP TABLE fencepost_schema_version;
