@@ -34,10 +34,8 @@ func (s *Store) Renew(ctx context.Context, tokens []fencepost.Token) ([]fencepos
 }
 
 func (s *Store) renew(ctx context.Context, tokens []fencepost.Token, renewals []fencepost.Renewal, tries int) error {
-	asked := tokensLiteral(tokens)
-	found, err := changeAndRead(ctx, s.beat.via, s.beat.packets,
-		s.texts.with("renew", values{"tokens": asked, "count": intLiteral(int64(len(tokens)))}),
-		s.texts.with("inspect_many", values{"tokens": asked}), scanLease)
+	statement, query := s.renewal(tokens)
+	found, err := changeAndRead(ctx, s.beat.via, s.beat.packets, statement, query, scanLease)
 	if err != nil {
 		return err
 	}
@@ -57,6 +55,15 @@ func (s *Store) renew(ctx context.Context, tokens []fencepost.Token, renewals []
 		renewals[at] = outcomes[i]
 	}
 	return nil
+}
+
+// renewal is the statement that renews tokens and the query that reads their leases back.
+func (s *Store) renewal(tokens []fencepost.Token) (statement, query string) {
+	if len(tokens) == 1 {
+		return s.texts.with("renew_one", tokenValues(tokens[0])), s.inspect(tokens[0].Name)
+	}
+	asked := tokensLiteral(tokens)
+	return s.texts.with("renew", values{"tokens": asked, "count": intLiteral(int64(len(tokens)))}), s.texts.with("inspect_many", values{"tokens": asked})
 }
 
 // settle answers for each token from the rows as they were read back, and returns the tokens that are live but were not renewed: their
