@@ -27,7 +27,8 @@ func (s *Store) Acquire(ctx context.Context, r fencepost.AcquireRequest) (fencep
 		if err != nil {
 			return fencepost.Grant{}, err
 		}
-		if found && lease.State() == fencepost.StateHeld {
+		// What this statement has granted is a grant, also if it ran out before it was read back: another try would burn a fence.
+		if found && (lease.State() == fencepost.StateHeld || lease.changed > 0 && lease.Owner == r.Owner) {
 			if lease.Owner != r.Owner {
 				return fencepost.Grant{}, lease.Refusal()
 			}
