@@ -40,8 +40,11 @@ func (s *Store) Acquire(ctx context.Context, r fencepost.AcquireRequest) (grant 
 					grant = grantOf(info) // an earlier attempt's, whose reply was lost
 					return nil
 				}
+				if info.State() == fencepost.StateHeld {
+					return info.Refusal()
+				}
 				if _, err := fencepost.NextFence(info.Fence); err != nil {
-					return err
+					return err // free or expired, and used up
 				}
 				return info.Refusal()
 			})
