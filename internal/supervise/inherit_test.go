@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -189,5 +190,17 @@ func TestTheCommandOutlivesThreads(t *testing.T) {
 	r.signals <- syscall.SIGTERM
 	if result := r.over(); result.ExitCode != 7 {
 		t.Errorf("the command was killed by the end of a thread: %+v", result)
+	}
+}
+
+// A program that was started while terminal signals were ignored reads nothing in the background instead of waiting.
+func TestNoSignalIsIgnoredByALaterCommand(t *testing.T) {
+	for range 2 {
+		r := begin(t, shell("grep SigIgn: /proc/self/status"))
+		mask, err := strconv.ParseUint(strings.Fields(r.line())[1], 16, 64)
+		if terminal := uint64(1<<(syscall.SIGTTIN-1) | 1<<(syscall.SIGTTOU-1)); err != nil || mask&terminal != 0 {
+			t.Errorf("the command ignores the terminal's signals: %x, %v", mask, err)
+		}
+		r.over()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -35,6 +36,11 @@ func TestMain(m *testing.M) {
 	if role := roles[os.Getenv(roleVariable)]; role != nil {
 		role(os.Args[1:])
 		os.Exit(0)
+	}
+	// Under nohup the programs of the tests would ignore what is sent to them: a signal that is caught here is the
+	// default there.
+	if ignored := slices.DeleteFunc(slices.Clone(forwarded), func(s os.Signal) bool { return !signal.Ignored(s) }); len(ignored) > 0 {
+		signal.Notify(make(chan os.Signal, 1), ignored...)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -112,13 +118,17 @@ func daemonise(args []string) {
 	}
 }
 
-// daemon lives until TERM or until the file in its first argument, a named pipe, is written to and closed.
+// daemon lives until TERM or until nobody has the named pipe in its first argument open for writing.
 func daemon(args []string) {
 	if args[len(args)-1] != "child" {
 		spawn("daemon", false, append(args, "child")...)
 	}
+	end, err := os.Open(args[0])
+	if err != nil {
+		panic(err)
+	}
 	fmt.Println("daemon", os.Getpid())
-	if _, err := os.ReadFile(args[0]); err != nil {
+	if _, err := io.ReadAll(end); err != nil {
 		panic(err)
 	}
 	fmt.Println("daemon ends")

@@ -14,24 +14,23 @@ import (
 )
 
 // leavesDaemons begins a command that has left two daemons, the second a child of the first, and that ends when its
-// input says so. Writing to and closing the named pipe ends the daemons.
+// input says so. Closing a named pipe ends the daemons.
 func leavesDaemons(t *testing.T, policy Policy) (r *running, daemons []int, endDaemons func()) {
 	t.Helper()
 	fifo := filepath.Join(t.TempDir(), "end")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := part("daemonise", fifo)
-	c.Orphans = policy
-	r = begin(t, c)
-	daemons = r.pids(2)
-	slices.Sort(daemons)
-	// The write end stays open here from before the daemons read, and both read until it is closed.
 	w, err := os.OpenFile(fifo, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
+	c := part("daemonise", fifo)
+	c.Orphans = policy
+	r = begin(t, c)
+	daemons = r.pids(2)
+	slices.Sort(daemons)
 	return r, daemons, func() { w.Close() }
 }
 

@@ -5,6 +5,7 @@ package supervise
 import (
 	"os"
 	"os/signal"
+	"slices"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -70,8 +71,17 @@ func (t *terminal) restore() {
 // standBackground makes this process live in the background of a terminal: taking the terminal back, or writing a log
 // line to one that forbids it, would stop the whole process, and with it whatever keeps the work legitimate. Ignoring is
 // the only disposition that helps (a handler makes the kernel retry for ever), and a command started after this would
-// inherit it. It is undone by the returned function.
+// inherit it: its reads would fail instead of waiting for its turn. undo is for the next command.
 func standBackground() (undo func()) {
-	signal.Ignore(unix.SIGTTIN, unix.SIGTTOU)
-	return func() { signal.Reset(unix.SIGTTIN, unix.SIGTTOU) }
+	wanted := slices.DeleteFunc([]os.Signal{unix.SIGTTIN, unix.SIGTTOU}, signal.Ignored)
+	if len(wanted) == 0 {
+		return func() {}
+	}
+	signal.Ignore(wanted...)
+	return func() {
+		// signal.Reset leaves them ignored. A handler, even one that nobody listens to, becomes the default in a child.
+		ch := make(chan os.Signal, 1)
+		signal.Notify(ch, wanted...)
+		signal.Stop(ch)
+	}
 }
