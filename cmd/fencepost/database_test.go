@@ -9,7 +9,10 @@ import (
 
 // onEveryDatabase runs a test on each engine, in a database of its own with the schema in it.
 func onEveryDatabase(t *testing.T, test func(c *cli)) {
-	t.Run("sqlite", func(t *testing.T) { test(newCLI(t)) })
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(newCLI(t))
+	})
 	onEveryServer(t, func(c *cli, _ *testenv.Server, _ string) { test(c) })
 }
 
@@ -22,6 +25,7 @@ func onEveryServer(t *testing.T, test func(c *cli, s *testenv.Server, database s
 		{"postgres", testenv.Postgres}, {"mariadb", testenv.MariaDB}, {"mysql", testenv.MySQL},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
 			server := kind.server(t)
 			database := createDatabase(t, server)
 			c := newCLIOn(t, server.URLFor(database))

@@ -123,7 +123,10 @@ func (d *demo) build(ctx context.Context) (clean func() error, err error) {
 	if d.db, err = e.plain(ctx); err != nil {
 		return remove, cannotOpen(ctx, err)
 	}
-	clean = func() error { return errors.Join(remove(), d.db.Close()) }
+	clean = func() error {
+		defer closeSoon(d.db)
+		return remove()
+	}
 	if _, _, err := e.migrate(ctx); err != nil {
 		return clean, cannotOpen(ctx, err)
 	}

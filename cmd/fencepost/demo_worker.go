@@ -108,7 +108,7 @@ func (a *app) write(ctx context.Context, store database, w workerRole, token fen
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer closeSoon(db)
 	return db.exec(ctx, text)
 }
 

@@ -96,7 +96,7 @@ func linkAgainstTTL(ctx context.Context, e engine, ttl time.Duration) (fencepost
 	if err != nil {
 		return fencepost.Finding{}, err
 	}
-	defer db.Close()
+	defer closeSoon(db)
 	took := make([]time.Duration, pings)
 	for i := range took {
 		start := time.Now()

@@ -122,11 +122,52 @@ func (p *place) open(ctx context.Context) (database, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, fmt.Errorf("the database did not answer within %v", openTimeout))
 	defer cancel()
-	db, err := e.open(ctx)
-	if err != nil {
-		return nil, cannotOpen(ctx, err)
+	type answer struct {
+		db  database
+		err error
 	}
-	return db, nil
+	opened := make(chan answer, 1)
+	go func() {
+		db, err := e.open(ctx)
+		opened <- answer{db, err}
+	}()
+	select {
+	case a := <-opened:
+		if a.err != nil {
+			return nil, cannotOpen(ctx, a.err)
+		}
+		return a.db, nil
+	case <-ctx.Done():
+	}
+	// What closes a connection to a silent server may wait for it: the process ends without that.
+	grace := time.NewTimer(closeTime)
+	defer grace.Stop()
+	select {
+	case a := <-opened:
+		if a.err == nil {
+			closeSoon(a.db)
+		}
+		return nil, cannotOpen(ctx, cmp.Or(a.err, context.Cause(ctx)))
+	case <-grace.C:
+		return nil, cannotOpen(ctx, context.Cause(ctx))
+	}
+}
+
+// closeTime is how long the program waits for a database to be closed. What it asked for is done by then, and its end closes everything.
+const closeTime = time.Second
+
+func closeSoon(db io.Closer) {
+	done := make(chan struct{})
+	go func() {
+		db.Close()
+		close(done)
+	}()
+	timer := time.NewTimer(closeTime)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
 }
 
 // cannotOpen makes every failure before the first operation one of two: the call was wrong, or the database cannot be used.

@@ -83,6 +83,6 @@ func (e mysqlEngine) pooled(ctx context.Context, do func(*sql.DB) error) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer closeSoon(db)
 	return do(db)
 }

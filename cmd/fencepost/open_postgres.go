@@ -87,7 +87,7 @@ func (e postgresEngine) pooled(ctx context.Context, do func(*pgxpool.Pool) error
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
+	defer closeSoon(plainPostgres{pool})
 	return do(pool)
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -169,11 +168,11 @@ func argsBetween(low, high int, form string) cobra.PositionalArgs {
 }
 
 // withStore opens the database for one command and closes it afterwards.
-func (a *app) withStore(ctx context.Context, do func(store database, client *fencepost.Client) error) (err error) {
+func (a *app) withStore(ctx context.Context, do func(store database, client *fencepost.Client) error) error {
 	store, err := a.place.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer closeSoon(store)
 	return do(store, fencepost.New(store, fencepost.Options{Logger: a.log}))
 }
