@@ -23,15 +23,15 @@ type FenceSetter interface {
 	SetFence(ctx context.Context, name string, fence int64) error
 }
 
-// Run tests a store. Open returns a store on an empty database; every subtest calls it once and runs by itself. What is
-// opened is closed by t.Cleanup.
+// Run tests a store. Open returns a store on an empty database and closes it by t.Cleanup; every subtest calls it once.
 //
 // The store is also tested as a [fencepost.Waker] and with a [FenceSetter] if it is one.
 func Run(t *testing.T, open func(t *testing.T) fencepost.Store) {
-	for _, group := range []struct {
+	type group struct {
 		name  string
 		tests []test
-	}{
+	}
+	groups := []group{
 		{"Acquire", acquireTests},
 		{"Renew", renewTests},
 		{"Release", releaseTests},
@@ -43,7 +43,11 @@ func Run(t *testing.T, open func(t *testing.T) fencepost.Store) {
 		{"Contention", contentionTests},
 		{"Context", contextTests},
 		{"Reference", referenceTests},
-	} {
+	}
+	if _, ok := open(t).(fencepost.Waker); ok {
+		groups = append(groups, group{"Wake", wakeTests})
+	}
+	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {
 			for _, test := range group.tests {
 				t.Run(test.name, func(t *testing.T) {

@@ -14,19 +14,9 @@ func (f *fixture) want(name string, marked bool) {
 	}
 }
 
-// waker skips the test of a store that wakes nobody.
-func (f *fixture) waker() fencepost.Waker {
-	f.Helper()
-	waker, ok := f.Store.(fencepost.Waker)
-	if !ok {
-		f.Skip("the store is no fencepost.Waker: its waiters poll")
-	}
-	return waker
-}
-
 func (f *fixture) watch(name string) (wake <-chan struct{}, stop func()) {
 	f.Helper()
-	wake, stop, err := f.waker().Watch(f.ctx(), name)
+	wake, stop, err := f.Store.(fencepost.Waker).Watch(f.ctx(), name)
 	if err != nil {
 		f.Fatalf("Watch(%q): %v", name, err)
 	}
@@ -111,7 +101,10 @@ var wantTests = []test{
 		}
 		f.want("job", true)
 	}},
+}
 
+// wakeTests are for stores that are a fencepost.Waker.
+var wakeTests = []test{
 	{"AReleaseWakes", func(f *fixture) {
 		wake, stop := f.watch("job")
 		defer stop()
