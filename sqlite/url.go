@@ -23,11 +23,14 @@ const header = "SQLite format 3\x00"
 
 // settings go into every connection's DSN: a PRAGMA run once would reach one connection of the pool only.
 //
+// The busy timeout is for the application's own statements: with a shorter one their transactions fail behind any fenced one
+// that takes longer. The end of a context ends the wait at once.
+//
 // synchronous is FULL because in WAL mode with NORMAL the last commits can be gone after a loss of power, and with
 // them a fence that was already handed out. Transactions begin IMMEDIATE because one that reads first and then writes is refused
 // at once, without the busy timeout, when another has written in between.
 var settings = url.Values{
-	"_pragma": {"busy_timeout(250)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"},
+	"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"},
 	"_txlock": {"immediate"},
 }
 

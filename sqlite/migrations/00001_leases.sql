@@ -1,15 +1,16 @@
 -- +goose Up
--- Times are whole milliseconds since 1970, UTC: text of mixed formats does not order as the times do.
+-- Times are whole milliseconds since 1970, UTC: text of mixed formats does not order as the times do. A smaller number than
+-- those that the CHECKs allow is in seconds, or from a machine whose clock was never set.
 -- +goose StatementBegin
 CREATE TABLE fencepost_leases (
     lease_name     TEXT    NOT NULL PRIMARY KEY COLLATE BINARY CHECK (length(CAST(lease_name AS BLOB)) BETWEEN 1 AND 200),
     owner_token    TEXT    NOT NULL COLLATE BINARY,
     fence_token    INTEGER NOT NULL CHECK (fence_token >= 1),
-    leased_until   INTEGER, -- NULL when free
+    leased_until   INTEGER CONSTRAINT leased_until_is_in_milliseconds CHECK (leased_until >= 100000000000), -- NULL when free
     holder         TEXT    NOT NULL DEFAULT '',
     ttl_ms         INTEGER NOT NULL DEFAULT 0 CHECK (ttl_ms >= 0),
-    acquired_at    INTEGER,
-    renewed_at     INTEGER,
+    acquired_at    INTEGER CONSTRAINT acquired_at_is_in_milliseconds CHECK (acquired_at >= 100000000000),
+    renewed_at     INTEGER CONSTRAINT renewed_at_is_in_milliseconds CHECK (renewed_at >= 100000000000),
     wanted         INTEGER NOT NULL DEFAULT 0 CHECK (wanted IN (0, 1)),
     preempted_by   TEXT,
     preempt_reason TEXT
@@ -25,7 +26,7 @@ CREATE TABLE fencepost_events (
     holder      TEXT    NOT NULL DEFAULT '',
     actor       TEXT    NOT NULL DEFAULT '',
     reason      TEXT    NOT NULL DEFAULT '',
-    at          INTEGER NOT NULL
+    at          INTEGER NOT NULL CONSTRAINT at_is_in_milliseconds CHECK (at >= 100000000000)
 ) STRICT;
 -- +goose StatementEnd
 
