@@ -18,7 +18,7 @@ func Diagnose(ctx context.Context, db *sql.DB, opts ...Option) ([]fencepost.Find
 	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return nil, classify(ctx, names, false, err)
+		return nil, classify(ctx, names, err)
 	}
 	defer conn.Close()
 	var findings []fencepost.Finding
@@ -28,7 +28,7 @@ func Diagnose(ctx context.Context, db *sql.DB, opts ...Option) ([]fencepost.Find
 
 	var version string
 	if err := conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
-		return nil, classify(ctx, names, false, err)
+		return nil, classify(ctx, names, err)
 	}
 	add("server", fencepost.LevelOK, "SQLite "+version+", embedded", "")
 	add("clock", fencepost.LevelOK, "the machine's own clock, in milliseconds, UTC; every process that uses the file must run on this machine", "")
@@ -38,7 +38,7 @@ func Diagnose(ctx context.Context, db *sql.DB, opts ...Option) ([]fencepost.Find
 	var synchronous, timeout int
 	for pragma, into := range map[string]any{"journal_mode": &journal, "synchronous": &synchronous, "busy_timeout": &timeout} {
 		if err := conn.QueryRowContext(ctx, "PRAGMA "+pragma).Scan(into); err != nil {
-			return nil, classify(ctx, names, false, err)
+			return nil, classify(ctx, names, err)
 		}
 	}
 	if journal == "wal" {
@@ -89,7 +89,7 @@ func Diagnose(ctx context.Context, db *sql.DB, opts ...Option) ([]fencepost.Find
 	for range cap(took) {
 		start := time.Now()
 		if err := conn.QueryRowContext(ctx, "SELECT 1").Scan(new(int)); err != nil {
-			return nil, classify(ctx, names, false, err)
+			return nil, classify(ctx, names, err)
 		}
 		took = append(took, time.Since(start))
 	}

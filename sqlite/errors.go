@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -26,8 +27,9 @@ func retryable(err error) bool {
 	return c == sqlite3.SQLITE_BUSY || c == sqlite3.SQLITE_LOCKED
 }
 
-// classify puts a driver's error into the product's classes. writing says whether the operation could have changed something.
-func classify(ctx context.Context, names sqlstore.Names, writing bool, err error) error {
+// classify puts a driver's error into the product's classes. All of them say that nothing was applied: where that is not certain,
+// the error has been marked as fencepost.ErrUnknown before, by [committed].
+func classify(ctx context.Context, names sqlstore.Names, err error) error {
 	if err == nil || errors.Is(err, fencepost.ErrUnavailable) || errors.Is(err, fencepost.ErrUnknown) || errors.Is(err, fencepost.ErrStale) ||
 		errors.Is(err, fencepost.ErrInvalid) || errors.Is(err, fencepost.ErrHeld) {
 		return err
@@ -50,12 +52,21 @@ func classify(ctx context.Context, names sqlstore.Names, writing bool, err error
 		}
 	}
 	if ctx.Err() != nil {
-		if writing && code(err) != sqlite3.SQLITE_INTERRUPT {
-			return fmt.Errorf("%w: %w", fencepost.ErrUnknown, withCause(ctx, err))
-		}
 		return fmt.Errorf("%w: %w", fencepost.ErrUnavailable, withCause(ctx, err)) // an interrupted statement is rolled back
 	}
 	return err
+}
+
+// committed judges the error of a commit. A lock that was not had, a full disk and the end of the context, which SQLite looks at
+// only while it waits for the lock, leave nothing behind. After anything else, such as an error of the disk, nobody knows.
+func committed(ctx context.Context, err error) error {
+	switch c := code(err); {
+	case err == nil, c == sqlite3.SQLITE_BUSY, c == sqlite3.SQLITE_LOCKED, c == sqlite3.SQLITE_FULL, c == sqlite3.SQLITE_INTERRUPT:
+		return err
+	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, sql.ErrTxDone)):
+		return withCause(ctx, err)
+	}
+	return fmt.Errorf("%w: commit: %w", fencepost.ErrUnknown, err)
 }
 
 // withCause makes errors.Is find the end of the context, which SQLite reports in words of its own.

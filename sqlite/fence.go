@@ -21,10 +21,10 @@ var defaults = fencer{names: sqlstore.Names{Prefix: sqlstore.DefaultPrefix}}
 // happen, because the guard takes the file's write lock. Roll back after a refusal. A refusal leaves no event: it must not write
 // in the caller's transaction.
 //
-// Guard before anything else in the transaction. One that has read before may have become too old to write: SQLite then answers
-// SQLITE_BUSY (snapshot), which is returned as it is; roll back and try again.
+// Guard before anything else in the transaction. One that has read before may have become too old to write: SQLite then
+// refuses it, and so does Guard, with a fencepost.ErrBusy; roll back and begin again.
 func Guard(ctx context.Context, tx *sql.Tx, t fencepost.Token) error {
-	return defaults.guard(ctx, tx, t)
+	return defaults.guardOnly(ctx, tx, t)
 }
 
 // Tx runs fn in a transaction that commits only while the token is the newest of its name; fn may do any number of writes. A
@@ -45,7 +45,7 @@ func Exec(ctx context.Context, db *sql.DB, t fencepost.Token, statement string, 
 
 // Guard is the function Guard for this store's tables.
 func (s *Store) Guard(ctx context.Context, tx *sql.Tx, t fencepost.Token) error {
-	return fencer{s.names}.guard(ctx, tx, t)
+	return fencer{s.names}.guardOnly(ctx, tx, t)
 }
 
 // Tx is the function Tx for this store's tables and pool.
@@ -60,6 +60,15 @@ func (s *Store) Exec(ctx context.Context, t fencepost.Token, statement string, a
 
 type fencer struct{ names sqlstore.Names }
 
+// guardOnly leaves the repetition to the caller, who alone can repeat the transaction.
+func (f fencer) guardOnly(ctx context.Context, tx *sql.Tx, t fencepost.Token) error {
+	err := f.guard(ctx, tx, t)
+	if retryable(err) && ctx.Err() == nil {
+		return fmt.Errorf("%w: roll back and begin the transaction again: %w", fencepost.ErrBusy, err)
+	}
+	return classify(ctx, f.names, err)
+}
+
 func (f fencer) guard(ctx context.Context, tx rowsSource, t fencepost.Token) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -71,11 +80,8 @@ func (f fencer) guard(ctx context.Context, tx rowsSource, t fencepost.Token) err
 		found = true
 		return err
 	})
-	if retryable(err) {
-		return err // for the caller of the transaction, who alone can repeat it
-	}
 	if err != nil {
-		return classify(ctx, f.names, false, err)
+		return err
 	}
 	return t.Refusal(info, found)
 }
@@ -89,7 +95,7 @@ func (f fencer) tx(ctx context.Context, db *sql.DB, t fencepost.Token, fn func(t
 	if errors.Is(err, fencepost.ErrStale) {
 		f.recordRefusal(ctx, db, t, err)
 	}
-	return classify(ctx, f.names, false, err)
+	return classify(ctx, f.names, err)
 }
 
 func (f fencer) once(ctx context.Context, db *sql.DB, t fencepost.Token, fn func(tx *sql.Tx) error, o *sql.TxOptions) (err error) {
@@ -104,13 +110,7 @@ func (f fencer) once(ctx context.Context, db *sql.DB, t fencepost.Token, fn func
 	if err := fn(tx); err != nil {
 		return err
 	}
-	if err := tx.Commit(); err != nil {
-		if retryable(err) || errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {
-			return errors.Join(err, ctx.Err()) // not committed: the lock was not had, or the end of ctx had rolled it back
-		}
-		return fmt.Errorf("%w: commit: %w", fencepost.ErrUnknown, err)
-	}
-	return nil
+	return committed(ctx, tx.Commit())
 }
 
 func (f fencer) exec(ctx context.Context, db *sql.DB, t fencepost.Token, statement string, args ...any) (n int64, err error) {

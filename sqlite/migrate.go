@@ -46,9 +46,12 @@ func Migrate(ctx context.Context, db *sql.DB, opts ...Option) (applied []int64, 
 			return nil // the usual case: nothing is written
 		}
 		applied, err = m.Up(ctx, db)
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", fencepost.ErrUnknown, withCause(ctx, err))
+		}
 		return err
 	})
-	return applied, classify(ctx, names, true, err)
+	return applied, classify(ctx, names, err)
 }
 
 // racing errors come from another process that creates the same schema at the same moment: look again.
@@ -72,7 +75,7 @@ func SchemaVersion(ctx context.Context, db *sql.DB, opts ...Option) (has, knows 
 		return 0, 0, err
 	}
 	has, knows, err = schemaVersion(ctx, db, migrations(names))
-	return has, knows, classify(ctx, names, false, err)
+	return has, knows, classify(ctx, names, err)
 }
 
 // schemaVersion only reads: asking must not create the table of versions.
@@ -136,13 +139,13 @@ func Adopt(ctx context.Context, db *sql.DB, table string, opts ...Option) (adopt
 			}
 			adopted += int(n)
 		}
-		return tx.Commit()
+		return committed(ctx, tx.Commit())
 	})
 	if err != nil && code(err) == 1 && (strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column")) {
 		return 0, fmt.Errorf("%w: cannot adopt %q: %w", fencepost.ErrInvalid, table, err)
 	}
 	if err != nil {
-		return 0, classify(ctx, names, true, err)
+		return 0, classify(ctx, names, err)
 	}
 	return adopted, nil
 }
@@ -152,7 +155,7 @@ func retryClassified(ctx context.Context, op func() error) error {
 	if err == nil {
 		return nil
 	}
-	classified := classify(ctx, sqlstore.Names{Prefix: sqlstore.DefaultPrefix}, false, err)
+	classified := classify(ctx, sqlstore.Names{Prefix: sqlstore.DefaultPrefix}, err)
 	if !errors.Is(classified, fencepost.ErrUnavailable) {
 		return fmt.Errorf("%w: %w", fencepost.ErrUnavailable, classified)
 	}

@@ -162,8 +162,8 @@ func (s *Store) List(ctx context.Context, q fencepost.ListQuery) ([]fencepost.Le
 
 // Want implements fencepost.Store.
 func (s *Store) Want(ctx context.Context, name string) (marked bool, err error) {
-	err = s.write(ctx, func() error {
-		result, err := s.leases.ExecContext(ctx, s.queries.text("want"), name)
+	err = s.write(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		result, err := conn.ExecContext(ctx, s.queries.text("want"), name)
 		if err != nil {
 			return err
 		}
@@ -176,8 +176,8 @@ func (s *Store) Want(ctx context.Context, name string) (marked bool, err error) 
 
 // Record implements fencepost.Store.
 func (s *Store) Record(ctx context.Context, e fencepost.Event) error {
-	return s.write(ctx, func() error {
-		_, err := s.leases.ExecContext(ctx, s.queries.text("record"), e.Lease, string(e.Kind), e.Fence, e.Holder, e.Actor, e.Reason)
+	return s.write(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, s.queries.text("record"), e.Lease, string(e.Kind), e.Fence, e.Holder, e.Actor, e.Reason)
 		return err
 	})
 }
@@ -204,11 +204,11 @@ func limitOf(n int) int {
 	return n
 }
 
-// change runs a writing statement in autocommit and hands every row that it returns to scan. It reports whether there was one.
+// change runs a writing statement and hands every row that it returns to scan. It reports whether there was one.
 func (s *Store) change(ctx context.Context, statement string, scan func(*sql.Rows) error, args ...any) (any bool, err error) {
-	err = s.write(ctx, func() error {
+	err = s.write(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		any = false
-		return eachRow(ctx, s.leases, s.queries.text(statement), args, func(rows *sql.Rows) error {
+		return eachRow(ctx, conn, s.queries.text(statement), args, func(rows *sql.Rows) error {
 			any = true
 			return scan(rows)
 		})
@@ -216,13 +216,32 @@ func (s *Store) change(ctx context.Context, statement string, scan func(*sql.Row
 	return any, err
 }
 
-func (s *Store) write(ctx context.Context, op func() error) error {
-	return classify(ctx, s.names, true, sqlstore.Retry(ctx, retryable, op))
+// write runs op with the file's write lock in hand. ctx ends the wait for the lock; what comes after takes a moment and runs
+// to its end, because a statement that is interrupted on its own can have been applied or not.
+func (s *Store) write(ctx context.Context, op func(context.Context, *sql.Conn) error) error {
+	return classify(ctx, s.names, sqlstore.Retry(ctx, retryable, func() error {
+		conn, err := s.leases.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		undisturbed := context.WithoutCancel(ctx)
+		if _, err = conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err == nil {
+			if err = op(undisturbed, conn); err == nil {
+				_, err = conn.ExecContext(undisturbed, "COMMIT")
+				err = committed(undisturbed, err)
+			}
+		}
+		if err != nil {
+			conn.ExecContext(undisturbed, "ROLLBACK") // also after BEGIN: the end of ctx can hide that it began
+		}
+		return err
+	}))
 }
 
 // collect runs a reading statement. A retry begins its list anew.
 func collect[T any](ctx context.Context, s *Store, statement string, scan func(*sql.Rows) (T, error), args ...any) (list []T, err error) {
-	err = classify(ctx, s.names, false, sqlstore.Retry(ctx, retryable, func() error {
+	err = classify(ctx, s.names, sqlstore.Retry(ctx, retryable, func() error {
 		list = nil
 		return eachRow(ctx, s.leases, s.queries.text(statement), args, func(rows *sql.Rows) error {
 			row, err := scan(rows)

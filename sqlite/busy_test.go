@@ -1,0 +1,261 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencepost/fencepost"
+	"github.com/fencepost/fencepost/sqlite"
+)
+
+func init() {
+	roles["lock"] = holdWriteLock
+	roles["contend"] = contend
+}
+
+// holdWriteLock takes the write lock of the file until it is told to let go.
+func holdWriteLock(args []string, in *bufio.Scanner) error {
+	db, err := sqlite.OpenPool(context.Background(), "sqlite:"+args[0])
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	tx, err := db.Begin()
+	if err != nil {
+		return err
+	}
+	fmt.Println("locked")
+	in.Scan()
+	return tx.Commit()
+}
+
+// SQLite refuses a transaction that read first and then writes at once, whatever the busy timeout, and a statement that waited too long. Neither
+// may reach a caller who has time.
+func TestOperationsOutlastAnotherProcessesWriteLock(t *testing.T) {
+	pools := map[string]func(t *testing.T, path string) *sqlite.Store{
+		"Open": func(t *testing.T, path string) *sqlite.Store { return openStore(t, path) },
+		"a pool without busy timeout": func(t *testing.T, path string) *sqlite.Store {
+			store, err := sqlite.New(t.Context(), applicationPool(t, path, "deferred", "journal_mode(DELETE)", "busy_timeout(0)"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return store
+		},
+	}
+	for name, open := range pools {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := newFile(t)
+			store := open(t, path)
+			mustExec(t, store.DB(), "CREATE TABLE results (what TEXT)")
+			grant := acquire(t, store, "job", "A", time.Hour)
+			free := acquire(t, store, "to release", "A", time.Hour)
+			acquire(t, store, "two seconds", "A", 2*time.Second)
+
+			locker := startProcess(t, "lock", path)
+			locker.hear()
+			operations := map[string]func(ctx context.Context) error{
+				"Acquire": func(ctx context.Context) error {
+					_, err := store.Acquire(ctx, fencepost.AcquireRequest{Name: "new", Owner: "A", TTL: time.Hour})
+					return err
+				},
+				"Renew": func(ctx context.Context) error {
+					renewals, err := store.Renew(ctx, []fencepost.Token{grant.Token})
+					return errors.Join(err, renewals[0].Err)
+				},
+				"Release": func(ctx context.Context) error {
+					released, err := store.Release(ctx, free.Token)
+					if err == nil && !released.Changed {
+						err = errors.New("not released")
+					}
+					return err
+				},
+				"Exec": func(ctx context.Context) error {
+					_, err := store.Exec(ctx, grant.Token, "INSERT INTO results VALUES ('by Exec')")
+					return err
+				},
+				"Tx": func(ctx context.Context) error {
+					return store.Tx(ctx, grant.Token, func(tx *sql.Tx) error {
+						_, err := tx.ExecContext(ctx, "INSERT INTO results VALUES ('by Tx')")
+						return err
+					})
+				},
+				"Record": func(ctx context.Context) error {
+					return store.Record(ctx, fencepost.Event{Lease: "job", Kind: fencepost.EventLost, Fence: 1})
+				},
+			}
+			type answer struct {
+				name string
+				err  error
+			}
+			answers := make(chan answer, len(operations))
+			for name, operate := range operations {
+				go func() {
+					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+					defer cancel()
+					answers <- answer{name, operate(ctx)}
+				}()
+			}
+			waitExpired(t, applicationPool(t, path, "deferred", "busy_timeout(30000)"), "two seconds")
+			select {
+			case early := <-answers:
+				t.Errorf("%s ended while another process held the write lock: %v", early.name, early.err)
+			default:
+			}
+			locker.say("let go")
+			locker.end()
+			for range operations {
+				if a := <-answers; a.err != nil {
+					t.Errorf("%s: %v", a.name, a.err)
+				}
+			}
+			if n := number(t, store.DB(), "SELECT count(*) FROM results"); n != 2 {
+				t.Errorf("%d results, want 2", n)
+			}
+		})
+	}
+}
+
+// A context that ends during the wait for the lock ends the wait, says that nothing was applied, and nothing is.
+func TestTheEndOfAContextEndsTheWaitForTheLock(t *testing.T) {
+	path := newFile(t)
+	store := openStore(t, path)
+	mustExec(t, store.DB(), "CREATE TABLE results (what TEXT)")
+	grant := acquire(t, store, "job", "A", time.Hour)
+	unlock := lockFile(t, path)
+	for name, operate := range map[string]func(ctx context.Context) error{
+		"Acquire": func(ctx context.Context) error {
+			_, err := store.Acquire(ctx, fencepost.AcquireRequest{Name: "new", Owner: "A", TTL: time.Hour})
+			return err
+		},
+		"Renew": func(ctx context.Context) error {
+			_, err := store.Renew(ctx, []fencepost.Token{grant.Token})
+			return err
+		},
+		"Release": func(ctx context.Context) error { _, err := store.Release(ctx, grant.Token); return err },
+		"Preempt": func(ctx context.Context) error {
+			_, err := store.Preempt(ctx, fencepost.PreemptRequest{Name: "job", Fence: 1, Owner: "B", TTL: time.Hour})
+			return err
+		},
+		"Want": func(ctx context.Context) error { _, err := store.Want(ctx, "job"); return err },
+		"Record": func(ctx context.Context) error {
+			return store.Record(ctx, fencepost.Event{Lease: "job", Kind: "lost", Fence: 1})
+		},
+		"Exec": func(ctx context.Context) error {
+			_, err := store.Exec(ctx, grant.Token, "INSERT INTO results VALUES ('late')")
+			return err
+		},
+		"Tx": func(ctx context.Context) error {
+			return store.Tx(ctx, grant.Token, func(*sql.Tx) error { return errors.New("fn ran without the lock") })
+		},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		err := operate(ctx)
+		cancel()
+		if !errors.Is(err, fencepost.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fencepost.ErrUnknown) {
+			t.Errorf("%s: %v; want ErrUnavailable and the end of the context", name, err)
+		}
+	}
+	unlock()
+	if err := store.Check(t.Context(), grant.Token); err != nil {
+		t.Error(err)
+	}
+	if n := number(t, store.DB(), "SELECT (SELECT count(*) FROM results) + (SELECT count(*) FROM fencepost_leases) + (SELECT count(*) FROM fencepost_events)"); n != 2 {
+		t.Errorf("something was applied: %d rows instead of the lease and its event", n)
+	}
+}
+
+const (
+	contenders    = 8
+	contendRounds = 50 // of four operations each
+)
+
+// contend takes a few leases again and again against other processes, and writes under each.
+func contend(args []string, in *bufio.Scanner) error {
+	ctx := context.Background()
+	path, me := args[0], args[1]
+	store, err := sqlite.Open(ctx, "sqlite:"+path)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	fmt.Println("ready")
+	in.Scan()
+	for round := range contendRounds {
+		name := "job-" + strconv.Itoa(round%3)
+		grant, err := store.Acquire(ctx, fencepost.AcquireRequest{Name: name, Owner: me + "-" + strconv.Itoa(round), Holder: me, TTL: time.Minute})
+		if errors.Is(err, fencepost.ErrHeld) {
+			fmt.Println("held")
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("acquire: %w", err)
+		}
+		if renewals, err := store.Renew(ctx, []fencepost.Token{grant.Token}); err != nil || renewals[0].Err != nil {
+			return fmt.Errorf("renew: %w", errors.Join(err, renewals[0].Err))
+		}
+		if _, err := store.Exec(ctx, grant.Token, "INSERT INTO work VALUES (?, ?, ?)", name, grant.Token.Fence, grant.Token.Owner); err != nil {
+			return fmt.Errorf("exec: %w", err)
+		}
+		if _, err := store.Release(ctx, grant.Token); err != nil {
+			return fmt.Errorf("release: %w", err)
+		}
+		fmt.Println(name, grant.Token.Fence)
+	}
+	return nil
+}
+
+func TestProcessesContendWithoutErrorsAndWithOneHolderPerFence(t *testing.T) {
+	path := newFile(t)
+	store := openStore(t, path)
+	mustExec(t, store.DB(), "CREATE TABLE work (name TEXT, fence INTEGER, owner TEXT)")
+	processes := make([]*process, contenders)
+	for i := range processes {
+		processes[i] = startProcess(t, "contend", path, "process-"+strconv.Itoa(i))
+	}
+	for _, p := range processes {
+		p.hear()
+	}
+	for _, p := range processes {
+		p.say("go")
+	}
+	granted, held := map[string]int{}, 0
+	for _, p := range processes {
+		for _, line := range p.end() {
+			if line == "held" {
+				held++
+				continue
+			}
+			if granted[line]++; granted[line] > 1 {
+				t.Errorf("granted twice: %s", line)
+			}
+		}
+	}
+	if len(granted)+held != contenders*contendRounds || len(granted) == 0 {
+		t.Errorf("%d granted, %d held, of %d", len(granted), held, contenders*contendRounds)
+	}
+	t.Logf("%d granted, %d held", len(granted), held)
+	if n := number(t, store.DB(), "SELECT count(DISTINCT name || ' ' || fence) FROM work"); int(n) != len(granted) {
+		t.Errorf("%d fences wrote, %d were granted", n, len(granted))
+	}
+	leases, err := store.List(t.Context(), fencepost.ListQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := int64(0)
+	for _, l := range leases {
+		if strings.HasPrefix(l.Name, "job-") {
+			sum += l.Fence
+		}
+	}
+	if int(sum) != len(granted) {
+		t.Errorf("the fences grew by %d, %d were granted: a refused try used one up", sum, len(granted))
+	}
+}
