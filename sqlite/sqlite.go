@@ -27,6 +27,7 @@ var sqlFiles embed.FS
 type Store struct {
 	data    *sql.DB // the caller's, or our own: fenced writes and reads
 	leases  *sql.DB // lease operations; one connection of its own where the store opened the file
+	looking *sql.DB // to notice commits, one connection of its own where the store opened the file; else nil
 	owned   []*sql.DB
 	queries queries
 	names   sqlstore.Names
@@ -58,24 +59,30 @@ func namesOf(opts []Option) (sqlstore.Names, error) {
 // A URL that cannot be used is a fencepost.ErrInvalid; a file that is no database, or cannot be opened or written, a
 // fencepost.ErrUnavailable. Such a file is left as it was.
 func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
-	data, err := OpenPool(ctx, url)
-	if err != nil {
-		return nil, err
+	var owned []*sql.DB
+	closeAll := func() {
+		for _, db := range owned {
+			db.Close()
+		}
 	}
-	leases, err := OpenPool(ctx, url)
-	if err != nil {
-		data.Close()
-		return nil, err
+	for range 3 {
+		db, err := OpenPool(ctx, url)
+		if err != nil {
+			closeAll()
+			return nil, err
+		}
+		owned = append(owned, db)
 	}
+	data, leases, looking := owned[0], owned[1], owned[2]
 	// One connection, queued for inside the process, beats many that wait for each other's locks in the file.
 	leases.SetMaxOpenConns(1)
+	looking.SetMaxOpenConns(1)
 	s, err := newStore(ctx, data, leases, opts)
 	if err != nil {
-		data.Close()
-		leases.Close()
+		closeAll()
 		return nil, err
 	}
-	s.owned = []*sql.DB{data, leases}
+	s.looking, s.owned = looking, owned
 	return s, nil
 }
 

@@ -4,10 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/fencepost/fencepost"
 )
 
 // lookEvery is how often the file's version is read while somebody waits. It costs a few microseconds and touches no page.
@@ -19,14 +22,19 @@ type watchers struct {
 	byName map[string]map[chan struct{}]struct{}
 	stop   context.CancelFunc
 	done   chan struct{}
+	closed bool
 }
 
 // Watch implements fencepost.Waker. SQLite has no messages between processes: the number that changes with every commit of
-// another connection is polled, and only when it did are the watched leases looked at.
+// another connection is polled, and only when it did are the watched leases looked at. On a caller's pool the leases are looked
+// at each time: a connection that keeps comparing its number would be missing there, and be all there is in a pool of one.
 func (s *Store) Watch(_ context.Context, name string) (<-chan struct{}, func(), error) {
 	w := &s.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.closed {
+		return nil, nil, fmt.Errorf("%w: the store is closed", fencepost.ErrUnavailable)
+	}
 	wake := make(chan struct{}, 1)
 	if w.byName == nil {
 		w.byName = map[string]map[chan struct{}]struct{}{}
@@ -43,80 +51,107 @@ func (s *Store) Watch(_ context.Context, name string) (<-chan struct{}, func(), 
 	return wake, sync.OnceFunc(func() { w.remove(name, wake) }), nil
 }
 
+// remove ends the goroutine with the last waiter and waits for its end.
 func (w *watchers) remove(name string, wake chan struct{}) {
 	w.mu.Lock()
 	delete(w.byName[name], wake)
 	if len(w.byName[name]) == 0 {
 		delete(w.byName, name)
 	}
-	last := len(w.byName) == 0
-	w.mu.Unlock()
-	if last {
-		w.close()
+	end := func() {}
+	if len(w.byName) == 0 {
+		end = w.takeEnd() // under the mutex: a waiter that comes now starts a goroutine of its own
 	}
+	w.mu.Unlock()
+	end()
 }
 
-// close ends the goroutine, if there is one, and waits for its end.
+// close ends the goroutine, if there is one, for good.
 func (w *watchers) close() {
 	w.mu.Lock()
+	w.closed = true
+	end := w.takeEnd()
+	w.mu.Unlock()
+	end()
+}
+
+// takeEnd returns what ends the goroutine that runs now. The mutex must be held, and not be held when the end is awaited.
+func (w *watchers) takeEnd() func() {
 	stop, done := w.stop, w.done
 	w.stop = nil
-	w.mu.Unlock()
-	if stop != nil {
+	if stop == nil {
+		return func() {}
+	}
+	return func() {
 		stop()
 		<-done
 	}
 }
 
-// look polls on one connection: the number means something only in comparison with what the same connection read before.
+// look polls until ctx ends.
 func (s *Store) look(ctx context.Context, done chan<- struct{}) {
 	defer close(done)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	var conn *sql.Conn
-	defer func() {
-		if conn != nil {
-			conn.Close()
-		}
-	}()
-	last := int64(-1)
+	var version changes
+	defer version.close()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if conn == nil {
-			var err error
-			if conn, err = s.data.Conn(ctx); err != nil {
-				conn = nil
-				continue // waiters poll besides
-			}
-			last = -1
+		switch {
+		case s.looking == nil:
+			s.wakeTakeable(ctx, s.leases)
+		case version.changed(ctx, s.looking):
+			s.wakeTakeable(ctx, version.conn)
 		}
-		version := int64(-1)
-		if err := conn.QueryRowContext(ctx, "PRAGMA data_version").Scan(&version); err != nil {
-			conn.Close()
-			conn = nil
-			continue
+	}
+}
+
+// changes notices the commits of others on one connection: its number means something only in comparison with what the same
+// connection read before.
+type changes struct {
+	conn *sql.Conn
+	last int64
+}
+
+func (c *changes) changed(ctx context.Context, db *sql.DB) bool {
+	if c.conn == nil {
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return false // waiters poll besides
 		}
-		if version != last {
-			last = version
-			s.wakeTakeable(ctx, conn)
-		}
+		c.conn, c.last = conn, -1
+	}
+	var version int64
+	if err := c.conn.QueryRowContext(ctx, "PRAGMA data_version").Scan(&version); err != nil {
+		c.close()
+		return false
+	}
+	changed := version != c.last
+	c.last = version
+	return changed
+}
+
+func (c *changes) close() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
 	}
 }
 
 // wakeTakeable wakes the waiters of those watched leases that can be taken: a wake-up for every commit in the file would make them
 // all ask.
-func (s *Store) wakeTakeable(ctx context.Context, conn *sql.Conn) {
+func (s *Store) wakeTakeable(ctx context.Context, db rowsSource) {
 	s.watch.mu.Lock()
 	names, err := json.Marshal(slices.Collect(maps.Keys(s.watch.byName)))
 	s.watch.mu.Unlock()
 	if err != nil {
 		return
 	}
-	eachRow(ctx, conn, s.queries.text("awaited"), []any{string(names)}, func(rows *sql.Rows) error {
+	eachRow(ctx, db, s.queries.text("awaited"), []any{string(names)}, func(rows *sql.Rows) error {
 		var name string
 		if err := rows.Scan(&name); err != nil {
 			return err
