@@ -45,7 +45,7 @@ a warning, that something is slower, blinder or weaker than it could be.`, 0, ex
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+			ctx, cancel := context.WithTimeout(cmd.Context(), 2*openTimeout)
 			defer cancel()
 			findings, err := e.diagnose(ctx)
 			if err != nil {

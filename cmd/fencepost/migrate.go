@@ -66,7 +66,7 @@ func (a *app) migrateStatusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+			ctx, cancel := context.WithTimeout(cmd.Context(), openTimeout)
 			defer cancel()
 			has, needs, err := e.schemaVersion(ctx)
 			if err != nil {

@@ -61,6 +61,10 @@ func (e sqliteEngine) diagnose(ctx context.Context) (found []fencepost.Finding, 
 
 func (e sqliteEngine) adopt(ctx context.Context, table string) (adopted int, err error) {
 	err = e.pooled(ctx, func(db *sql.DB) error {
+		// First use creates the schema, here as everywhere.
+		if _, err := sqlite.Migrate(ctx, db, e.opts...); err != nil {
+			return err
+		}
 		adopted, err = sqlite.Adopt(ctx, db, table, e.opts...)
 		return err
 	})
@@ -82,6 +86,6 @@ func (e sqliteEngine) pooled(ctx context.Context, do func(*sql.DB) error) error 
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer closeSoon(db)
 	return do(db)
 }

@@ -122,6 +122,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 			if err != nil || len(rest) > 0 {
 				return unknownCommand(root, strings.Join(args, " "))
 			}
+			cmd.InitDefaultHelpFlag() // which --help itself would have added
 			return cmd.Help()
 		},
 	}

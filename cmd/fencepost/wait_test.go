@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -92,13 +91,16 @@ func TestAWaitLastsAsLongAsItWasAskedFor(t *testing.T) {
 
 func TestASignalEndsTheWaiting(t *testing.T) {
 	onEveryDatabase(t, func(c *cli) {
-		a := c.acquire("job", "--ttl", "1h")
 		s := c.store()
 		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 			for _, args := range [][]string{{"run", "job", "--wait=1h", "--json", "--", "touch", "started"}, {"acquire", "job", "--wait", "--json"}} {
-				before := c.inspect(s, "job")
+				// A lease of its own each time: the row says when it is waited for, and goes on saying so.
+				name := fmt.Sprintf("%s %s", args[0], signalName(signal))
+				args[1] = name
+				a := c.acquire(name, "--ttl", "1h")
+				before := c.inspect(s, name)
 				p := c.start(args...)
-				p.handles(signal)
+				c.until("somebody to wait", func() bool { return c.inspect(s, name).Wanted })
 				began := time.Now()
 				p.signal(signal)
 				r := p.wait().exits(128 + int(signal)).oneLine(signalName(signal))
@@ -108,16 +110,16 @@ func TestASignalEndsTheWaiting(t *testing.T) {
 				if f := r.failure(); f.Error != "interrupted" || f.Reason != signalName(signal) {
 					c.Errorf("%v: %+v", signal, f)
 				}
-				after := c.inspect(s, "job")
+				after := c.inspect(s, name)
 				before.Remaining, before.Wanted, after.Remaining, after.Wanted = 0, false, 0, false
 				if after != before {
 					c.Errorf("%v: the row was\n%+v and is\n%+v", signal, before, after)
 				}
+				c.holding(a).ok("release")
+				if info := c.inspect(s, name); info.State() != fencepost.StateFree {
+					c.Errorf("a waiter that left has the lease: %+v", info)
+				}
 			}
-		}
-		c.holding(a).ok("release")
-		if info := c.inspect(s, "job"); info.State() != fencepost.StateFree {
-			c.Errorf("a waiter that left has the lease: %+v", info)
 		}
 		if _, err := os.Stat(filepath.Join(c.dir, "started")); err == nil {
 			c.Error("the command was started")
@@ -125,43 +127,12 @@ func TestASignalEndsTheWaiting(t *testing.T) {
 	})
 }
 
-// handles waits until the process catches a signal, which it does before it asks for the lease: an earlier one would have
-// its default effect.
-func (p *process) handles(s syscall.Signal) {
-	p.Helper()
-	p.until(fmt.Sprintf("fencepost %q to catch %v", p.args, s), func() bool {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-		if err != nil {
-			p.Fatal(err)
-		}
-		for line := range strings.Lines(string(status)) {
-			var mask uint64
-			if n, _ := fmt.Sscanf(line, "SigCgt: %x", &mask); n == 1 {
-				// The runtime itself catches these, until a handler is asked for it ends the process: wait for a connection too.
-				return mask&(1<<(s-1)) != 0 && p.opened()
-			}
-		}
-		return false
-	})
-}
-
-// opened reports whether the process has its database open, which comes after its signal handlers.
-func (p *process) opened() bool {
-	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.cmd.Process.Pid))
-	for _, link := range links {
-		target, err := os.Readlink(link)
-		if err == nil && (strings.HasPrefix(target, "socket:") || strings.Contains(target, "fencepost.db")) {
-			return true
-		}
-	}
-	return false
-}
-
 func TestAnIgnoredSignalStaysIgnored(t *testing.T) {
 	c := newCLI(t)
+	s := c.store()
 	a := c.acquire("job", "--ttl", "1h")
 	p := c.startVia([]string{"nohup"}, "acquire", "job", "--wait", "--json")
-	p.until("the database to be open", p.opened)
+	c.until("somebody to wait", func() bool { return c.inspect(s, "job").Wanted })
 	p.signal(syscall.SIGHUP)
 	c.holding(a).ok("release")
 	p.wait().exits(0)
