@@ -2,65 +2,149 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencepost/fencepost"
+	"github.com/fencepost/fencepost/internal/sqlstore"
 )
 
-// Adopt takes over a team's table that has the columns lease_name, owner_token, fence_token and leased_until: its rows become free
-// leases with their owner and fence, so that the next holder's fence is higher than any that is still about. Where a lease of the
-// name exists, the greater fence wins. The source is not changed. Rows that are not free by now are refused, all are
-// named, and nothing is adopted: stop the old system first. The table may be named with its schema. A leased_until without a time zone is taken as UTC.
+// Adopt takes over a team's own table of leases with the columns lease_name, owner_token, fence_token and leased_until: each of its rows
+// becomes a free lease with the same owner and fence, so that the next acquisition gets a higher fence than any before. Where the name is
+// already a lease here, the greater fence stays. table may be "schema.table". The table itself is not changed.
+//
+// It is all or nothing, and refused with an error that names the rows while one of them is live, or may be: a timestamp without
+// time zone does not say when it is, so an end less than 14 hours ago is in doubt. Stop the old writers first. A lease that is live here
+// with a lower fence is refused too.
 func Adopt(ctx context.Context, pool *pgxpool.Pool, table string, opts ...Option) (adopted int, err error) {
 	p, err := placeOf(opts)
 	if err != nil {
 		return 0, err
 	}
-	if table == "" || strings.ContainsRune(table, 0) {
-		return 0, fmt.Errorf("%w: the table name %q cannot be used", fencepost.ErrInvalid, table)
+	parts := strings.Split(table, ".")
+	for _, part := range parts {
+		if err := errors.Join(validateIdentifier("table", part)); err != nil || len(parts) > 2 {
+			return 0, fmt.Errorf("%w: %q is not the name of a table", fencepost.ErrInvalid, table)
+		}
 	}
-	source := pgx.Identifier(strings.Split(table, ".")).Sanitize()
-	text := func(name string) string { return strings.ReplaceAll(p.text(name), `"adopted_table"`, source) }
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		// What is adopted must not be used by the old system in between.
-		if _, err := tx.Exec(ctx, text("adopt_lock")); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, text("adopt_utc")); err != nil {
-			return err
-		}
-		var live []string
-		err := eachRow(ctx, tx, text("adopt_live"), nil, func(rows pgx.Rows) error {
-			var name string
-			err := rows.Scan(&name)
-			live = append(live, fmt.Sprintf("%q", name))
+	if err := ended(ctx); err != nil {
+		return 0, err
+	}
+	a := adoption{place: p, table: table, quoted: pgx.Identifier(parts).Sanitize()}
+	err = sqlstore.Retry(ctx, againWhole, func() error {
+		return pooled(pool).on(ctx, func(conn *pgx.Conn) error {
+			adopted, err = a.run(ctx, conn)
 			return err
 		})
-		if err != nil {
-			return err
-		}
-		if len(live) > 0 {
-			return fmt.Errorf("%w: still leased in %q: %s; stop the old system, wait for the end of its leases, and adopt again",
-				fencepost.ErrInvalid, table, strings.Join(live, ", "))
-		}
-		for _, name := range []string{"adopt_raise", "adopt_new"} {
-			tag, err := tx.Exec(ctx, text(name))
-			if err != nil {
-				return err
-			}
-			adopted += int(tag.RowsAffected())
-		}
-		return nil
 	})
-	switch c := serverCode(err); {
-	case err == nil:
-		return adopted, nil
-	case c == codeUndefinedTable && !strings.Contains(err.Error(), p.names.Prefix+"leases"), c == "42703":
-		return 0, fmt.Errorf("%w: cannot adopt %q: %w", fencepost.ErrInvalid, table, err)
+	if err != nil {
+		return 0, err
 	}
-	return 0, classify(ctx, p, err, true)
+	return adopted, nil
+}
+
+type adoption struct {
+	place         place
+	table, quoted string
+}
+
+// text returns a statement with the name of the table to adopt.
+func (a adoption) text(name string) string {
+	return strings.ReplaceAll(a.place.text(name), `"adopted_table"`, a.quoted)
+}
+
+// candidate is a row of the table to adopt.
+type candidate struct {
+	name, owner           string
+	fence                 int64
+	live, doubtful, taken bool
+}
+
+func scanCandidate(rows pgx.Rows) (c candidate, err error) {
+	err = rows.Scan(&c.name, &c.owner, &c.fence, &c.live, &c.doubtful, &c.taken)
+	return c, err
+}
+
+func (a adoption) run(ctx context.Context, conn *pgx.Conn) (adopted int, err error) {
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return 0, judge(ctx, err, false)
+	}
+	defer rollback(ctx, tx)
+	if _, err := tx.Exec(ctx, a.text("adopt_lock"), pgx.QueryExecModeExec); err != nil {
+		return 0, a.unreadable(ctx, err)
+	}
+	candidates, err := query(ctx, tx, a.text("adopt_source"), scanCandidate, withoutName(nil))
+	if err != nil {
+		return 0, a.unreadable(ctx, err)
+	}
+	if err := a.refuse(candidates); err != nil {
+		return 0, err
+	}
+	tag, err := tx.Exec(ctx, a.text("adopt_rows"), pgx.QueryExecModeExec)
+	if err != nil {
+		return 0, a.unreadable(ctx, err)
+	}
+	return int(tag.RowsAffected()), commit(ctx, tx)
+}
+
+// unreadable tells a table that cannot be adopted from a database that cannot be asked.
+func (a adoption) unreadable(ctx context.Context, err error) error {
+	e, ok := serverError(err)
+	if !ok || fatal(e) || againWhole(err) || strings.Contains(e.Message, a.place.names.Prefix+"leases") {
+		return judge(ctx, err, false)
+	}
+	return fmt.Errorf("%w: %s cannot be adopted: %w", fencepost.ErrInvalid, a.table, err)
+}
+
+// refuse names the rows that cannot become leases, or are live.
+func (a adoption) refuse(candidates []candidate) error {
+	var errs []error
+	var live, doubtful, taken []string
+	for _, c := range candidates {
+		if err := (fencepost.Token{Name: c.name, Owner: c.owner, Fence: c.fence}).Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("row %q of %s: %w", c.name, a.table, err))
+		}
+		switch {
+		case c.live:
+			live = append(live, c.name)
+		case c.doubtful:
+			doubtful = append(doubtful, c.name)
+		case c.taken:
+			taken = append(taken, c.name)
+		}
+	}
+	if len(live) > 0 {
+		errs = append(errs, fmt.Errorf("%w: still live in %s: %s; stop their holders and wait, or set leased_until to NULL", fencepost.ErrHeld, a.table, quoted(live)))
+	}
+	if len(doubtful) > 0 {
+		errs = append(errs, fmt.Errorf("%w: in doubt in %s: %s; they ended less than 14 hours ago, and the column does not say in which time zone: "+
+			"make sure that their holders have stopped, then set leased_until to NULL", fencepost.ErrHeld, a.table, quoted(doubtful)))
+	}
+	if len(taken) > 0 {
+		errs = append(errs, fmt.Errorf("%w: live here, with a lower fence than in %s: %s; release them first", fencepost.ErrHeld, a.table, quoted(taken)))
+	}
+	return errors.Join(errs...)
+}
+
+// quoted lists names for a message, but not thousands of them.
+func quoted(names []string) string {
+	const most = 20
+	slices.Sort(names)
+	var b strings.Builder
+	for i, name := range names[:min(len(names), most)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q", name)
+	}
+	if len(names) > most {
+		fmt.Fprintf(&b, " and %d more", len(names)-most)
+	}
+	return b.String()
 }

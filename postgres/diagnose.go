@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,121 +13,140 @@ import (
 	"github.com/fencepost/fencepost"
 )
 
-// Diagnose says whether the database is safe for leases. It works without a schema and writes nothing.
+// Diagnose answers whether the database is safe for leases, and says what is slower, blinder or weaker than it could be. It works
+// without the schema too, and changes nothing. The error is for a database that cannot be asked.
 func Diagnose(ctx context.Context, pool *pgxpool.Pool, opts ...Option) ([]fencepost.Finding, error) {
 	p, err := placeOf(opts)
 	if err != nil {
 		return nil, err
 	}
-	d := &diagnosis{place: p}
-	if err := d.server(ctx, pool); err != nil {
-		return nil, classify(ctx, p, err, false)
+	d := &diagnosis{ctx: ctx, via: pooled(pool), place: p}
+	if d.condition, err = readCondition(ctx, d.via, p); err != nil {
+		return nil, err
 	}
-	if err := d.schema(ctx, pool); err != nil {
-		return nil, classify(ctx, p, err, false)
-	}
-	if err := d.pooler(ctx, pool); err != nil {
-		return nil, classify(ctx, p, err, false)
+	for _, check := range []func() error{d.server, d.schema, d.pooler} {
+		if err := check(); err != nil {
+			return d.findings, err
+		}
 	}
 	return d.findings, nil
 }
 
 type diagnosis struct {
-	place    place
-	findings []fencepost.Finding
+	ctx       context.Context
+	via       link
+	place     place
+	condition condition
+	findings  []fencepost.Finding
 }
 
-func (d *diagnosis) add(check string, level fencepost.Level, detail, advice string) {
-	d.findings = append(d.findings, fencepost.Finding{Check: check, Level: level, Detail: detail, Advice: advice})
-}
-
+// say adds what was found: the good text, or else the level, the bad text and the advice.
 func (d *diagnosis) say(check string, fine bool, good string, level fencepost.Level, bad, advice string) {
-	if fine {
-		d.add(check, fencepost.LevelOK, good, "")
-		return
+	f := fencepost.Finding{Check: check, Level: fencepost.LevelOK, Detail: good}
+	if !fine {
+		f.Level, f.Detail, f.Advice = level, bad, advice
 	}
-	d.add(check, level, bad, advice)
+	d.findings = append(d.findings, f)
 }
 
-func (d *diagnosis) server(ctx context.Context, pool *pgxpool.Pool) error {
-	var version, zone, isolation, readOnly, idle, syncStandbys string
-	var standby bool
-	var standbys, oldestMinutes int
-	err := pool.QueryRow(ctx, d.place.text("diagnose_server"), pgx.QueryExecModeExec).
-		Scan(&version, &zone, &isolation, &readOnly, &idle, &standby, &standbys, &syncStandbys, &oldestMinutes)
+func (d *diagnosis) note(check, detail string) { d.say(check, true, detail, "", "", "") }
+
+// oldTransaction is when an open transaction begins to matter: renewals leave one dead row version each that it keeps from being
+// cleaned up.
+const oldTransaction = 5 * time.Minute
+
+// scene is what the server says of itself, beyond the condition.
+type scene struct {
+	version, zone, isolation, idle, fsync, synchronousCommit, synchronous string
+	standbys                                                              int
+	oldestSeconds, clock                                                  int64
+}
+
+func scanScene(rows pgx.Rows) (s scene, err error) {
+	err = rows.Scan(&s.version, &s.zone, &s.isolation, &s.idle, &s.fsync, &s.synchronousCommit, &s.standbys, &s.synchronous, &s.oldestSeconds, &s.clock)
+	return s, err
+}
+
+func (d *diagnosis) server() error {
+	found, err := collect(d.ctx, d.via, d.place.text("diagnose"), false, scanScene)
 	if err != nil {
 		return err
 	}
-	d.add("server", fencepost.LevelOK, "PostgreSQL "+version, "")
-	d.add("clock", fencepost.LevelOK, "clock_timestamp() of the server, read after lock waits; instants, so that no zone matters", "")
-	d.add("zone", fencepost.LevelOK, "session zone "+zone+", not used for leases", "")
-	d.add("isolation", fencepost.LevelOK, "default "+isolation+"; guards hold at every level, serialization failures are retried", "")
-	d.say("primary", !standby, "this is a primary", fencepost.LevelFailure, "this is a standby", "connect to the primary")
-	d.say("read-only", readOnly == "off", "transactions can write", fencepost.LevelFailure, "transactions are read-only by default", "unset default_transaction_read_only for this user and database")
-	d.say("replication", standbys == 0 || syncStandbys != "", fmt.Sprintf("%d standbys, synchronous: %q", standbys, syncStandbys), fencepost.LevelWarning,
-		fmt.Sprintf("%d standbys, none synchronous: a failover can lose the newest grants, and repeat their fences", standbys),
-		"set synchronous_standby_names, or raise the fences after a failover")
-	d.say("idle-transactions", idle != "0", "idle_in_transaction_session_timeout is "+idle, fencepost.LevelWarning,
-		"idle_in_transaction_session_timeout is 0: a paused process whose own transaction holds a guard blocks the takeover for ever",
-		"set it below the shortest TTL for users whose transactions use Guard; Tx does so by itself")
-	d.say("old-transactions", oldestMinutes < 10, fmt.Sprintf("the oldest open transaction is %d min old", oldestMinutes), fencepost.LevelWarning,
-		fmt.Sprintf("a transaction has been open for %d min: renewals leave dead rows that cannot be cleaned up", oldestMinutes), "end it")
+	s, c := found[0], d.condition
+	d.say("version", c.version >= oldestServer, "PostgreSQL "+s.version, fencepost.LevelFailure, "PostgreSQL "+s.version,
+		fmt.Sprintf("leases need PostgreSQL %d or newer", oldestServer/10000))
+	d.say("primary", !c.standby, "this is a primary", fencepost.LevelFailure, "this is a standby", "connect to the primary")
+	d.say("writable", !c.readOnly, "transactions can write, and statements commit by themselves", fencepost.LevelFailure, "transactions are read-only by default",
+		"unset default_transaction_read_only for this user and database")
+	d.say("encoding", c.encoding == "UTF8", "UTF8", fencepost.LevelFailure, c.encoding, "lease names are UTF-8: use a database with that encoding")
+	skew := time.Until(time.Unix(s.clock, 0)).Round(time.Second)
+	d.note("clock", fmt.Sprintf("clock_timestamp() of the server, read after lock waits; it differs from this machine's by %v, which does not matter to leases", skew.Abs()))
+	d.note("zone", "sessions use "+s.zone+"; leases keep instants, to which no zone matters")
+	d.note("isolation", "sessions default to "+s.isolation+"; guards hold at every level, and what the server asks to be repeated is repeated")
+	d.say("idle transactions", s.idle != "0", "idle_in_transaction_session_timeout is "+s.idle, fencepost.LevelWarning, "idle_in_transaction_session_timeout is 0",
+		"a process that is paused in a transaction of its own with a Guard blocks the takeover for ever: set it below the shortest TTL for such users; Tx does so by itself")
+	oldest := time.Duration(s.oldestSeconds) * time.Second
+	d.say("old transactions", oldest < oldTransaction, fmt.Sprintf("the oldest open transaction is %v old", oldest), fencepost.LevelWarning,
+		fmt.Sprintf("a transaction has been open for %v", oldest), "renewals leave dead row versions that cannot be cleaned up before it ends: end it")
+	d.say("durability", s.fsync == "on" && s.synchronousCommit != "off", "fsync is on, synchronous_commit is "+s.synchronousCommit, fencepost.LevelWarning,
+		fmt.Sprintf("fsync is %s, synchronous_commit is %s", s.fsync, s.synchronousCommit), "a crash can lose the newest grants, so that a fence is granted twice: switch both on")
+	d.say("replication", s.standbys == 0 || s.synchronous != "", fmt.Sprintf("%d standby(s), synchronous_standby_names is %q", s.standbys, s.synchronous),
+		fencepost.LevelWarning, fmt.Sprintf("%d standby(s), none of them synchronous", s.standbys),
+		"a failover can lose the newest grants; such a token is refused afterwards, but its work is lost: set synchronous_standby_names")
 	return nil
 }
 
-func (d *diagnosis) schema(ctx context.Context, pool *pgxpool.Pool) error {
-	has, knows, err := schemaVersion(ctx, pool, d.place)
-	if err != nil {
-		return err
-	}
-	d.say("schema", has == knows, fmt.Sprintf("version %d in %s", has, d.place.names.Schema), fencepost.LevelFailure,
-		fmt.Sprintf("version %d in %s, this program needs %d", has, d.place.names.Schema, knows), "run fencepost migrate up")
-	if has == 0 {
+// triggersThere is how many triggers guard the leases and write the events.
+const triggersThere = 6
+
+func (d *diagnosis) schema() error {
+	c, leases := d.condition, d.place.names.Table("leases")
+	d.say("rights", c.missing == "", "the user can read and write leases and events", fencepost.LevelFailure, "the user lacks rights", "let the owner run: "+c.missing)
+	current := !c.versioned || c.has >= c.knows
+	d.say("schema", c.installed && current, fmt.Sprintf("version %d, in %s", c.has, d.place.names.Schema), fencepost.LevelFailure,
+		fmt.Sprintf("version %d in %s, this program needs %d", c.has, d.place.names.Schema, c.knows), "run `fencepost migrate up`")
+	if !c.installed {
 		return nil
 	}
-	leases, events := d.place.names.Table("leases"), d.place.names.Table("events")
-	var missing []string
-	if err := pool.QueryRow(ctx, d.place.text("missing_rights"), pgx.QueryExecModeExec, leases, events).Scan(&missing); err != nil {
-		return err
-	}
-	d.say("rights", len(missing) == 0, "the user can read and write leases and events", fencepost.LevelFailure, "the user lacks rights", joined(missing))
-	var triggers, micros int
-	var key bool
-	err = pool.QueryRow(ctx, d.place.text("diagnose_schema"), pgx.QueryExecModeExec, leases).Scan(&triggers, &micros, &key)
+	d.say("fence key", c.fenceKey, "a takeover changes a unique key, so that a fenced write keeps it out", fencepost.LevelFailure,
+		leases+" has no valid unique index with fence_token: a fenced write does not keep a takeover out", "restore the constraints of `fencepost migrate sql`")
+	d.say("triggers", c.triggers >= triggersThere, "the database guards the fences and records the events", fencepost.LevelWarning,
+		fmt.Sprintf("%d of %d triggers on %s are enabled: fences are not guarded against other programs, or events are not recorded", c.triggers, triggersThere, leases),
+		"restore the triggers of `fencepost migrate sql`")
+	coarse, err := collect(d.ctx, d.via, d.place.text("time_columns"), false, value[string], d.place.schema, d.place.names.Prefix+"leases", d.place.names.Prefix+"events")
 	if err != nil {
 		return err
 	}
-	d.say("triggers", triggers >= 6, "the database refuses a lower fence and deleted leases", fencepost.LevelFailure,
-		fmt.Sprintf("only %d of 6 triggers are enabled on %s", triggers, leases), "enable them, or install the schema anew")
-	d.say("time-columns", micros == 3, "microseconds", fencepost.LevelFailure, "time columns of the leases are not timestamptz(6)", "restore the column types of fencepost migrate sql")
-	d.say("fence-key", key, "(lease_name, fence_token) is a unique key, so guards and takeovers exclude each other", fencepost.LevelFailure,
-		"(lease_name, fence_token) is no valid unique key: a guard does not keep a takeover out", "restore the constraint of fencepost migrate sql")
+	d.say("time columns", len(coarse) == 0, "timestamptz with microseconds", fencepost.LevelFailure, "not timestamptz(6): "+strings.Join(coarse, ", "),
+		"a time that is rounded or has no zone ends a lease early or late: change the columns to timestamptz(6)")
 	return nil
 }
 
-// pooler asks twice for the backend that it talks to. Two answers on one client connection mean a transaction-mode pooler; the same
-// answer proves nothing.
-func (d *diagnosis) pooler(ctx context.Context, pool *pgxpool.Pool) error {
-	conn, err := pool.Acquire(ctx)
+// roundTrips is how many are measured; the first ones may open a connection.
+const roundTrips = 21
+
+// pooler asks one connection again and again which backend it talks to. An answer that differs from the connection's own means a pooler.
+func (d *diagnosis) pooler() error {
+	direct := true
+	took := make([]time.Duration, roundTrips)
+	err := d.via.on(d.ctx, func(conn *pgx.Conn) error {
+		for i := range took {
+			start := time.Now()
+			found, err := query(d.ctx, conn, d.place.text("backend"), value[uint32], withoutName(nil))
+			if err != nil {
+				return judge(d.ctx, err, false)
+			}
+			took[i] = time.Since(start)
+			direct = direct && found[0] == conn.PgConn().PID()
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
-	backends := map[int]bool{}
-	took := make([]time.Duration, 0, 21)
-	for range cap(took) {
-		var pid int
-		start := time.Now()
-		if err := conn.QueryRow(ctx, d.place.text("backend"), pgx.QueryExecModeExec).Scan(&pid); err != nil {
-			return err
-		}
-		took = append(took, time.Since(start))
-		backends[pid] = true
-	}
-	own := int(conn.Conn().PgConn().PID())
-	d.say("pooler", len(backends) == 1 && backends[own], "connected directly", fencepost.LevelWarning,
-		"a pooler stands between: waiters may not be woken and then poll", "nothing for correctness; connect directly for a faster handover")
+	d.say("pooler", direct, "connected to the server itself", fencepost.LevelWarning, "a pooler stands between",
+		"nothing needs doing for correctness; in transaction mode waiters are not woken and poll, so connect directly for a faster handover")
 	slices.Sort(took)
-	d.add("round-trip", fencepost.LevelOK, fmt.Sprintf("median %v, longest %v of %d", took[len(took)/2].Round(time.Microsecond), took[len(took)-1].Round(time.Microsecond), len(took)), "")
+	d.note("round trip", fmt.Sprintf("median %v of %d; a TTL should be far above it", took[roundTrips/2].Round(10*time.Microsecond), roundTrips))
 	return nil
 }

@@ -2,102 +2,64 @@ package postgres
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/fencepost/fencepost"
 )
 
-// fenceable begin the statements that take part in a transaction like any write. CALL and DO are not among them: what they run
-// may commit.
-var fenceable = []string{"INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "SELECT", "CREATE", "ALTER", "DROP", "TRUNCATE", "REFRESH", "COMMENT", "GRANT", "REVOKE"}
+// fenceable begin the statements that stay within the transaction they are sent in. CALL and DO are not among them, because what they
+// run may commit, nor is anything that the server runs in transactions of its own.
+var fenceable = []string{"INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "SELECT"}
 
-// validateStatement accepts one statement. A server that gets several at once, by the simple protocol, would obey a COMMIT among them, and what
-// follows it would not be fenced.
 func validateStatement(text string) error {
-	rest := skipBlank(text)
-	word := rest[:len(rest)-len(strings.TrimLeftFunc(rest, isLetter))]
-	if !slices.Contains(fenceable, strings.ToUpper(word)) {
-		return fmt.Errorf("%w: a statement that begins with %q cannot be fenced; it must be one of %s",
-			fencepost.ErrInvalid, word, strings.Join(fenceable, ", "))
+	word := strings.ToUpper(firstWord(text))
+	if slices.Contains(fenceable, word) {
+		return nil
 	}
-	previous := byte(' ')
-	for rest != "" {
-		c := rest[0]
-		next := rest[1:]
-		switch {
-		case c == '\'' && (previous == 'e' || previous == 'E'):
-			next = skipEscaped(rest[1:])
-		case c == '\'' || c == '"':
-			next = skipTo(rest[1:], rest[:1]) // a doubled quote is skipped as two texts
-		case strings.HasPrefix(rest, "--"), strings.HasPrefix(rest, "/*"):
-			next = skipBlank(rest)
-		case c == '$':
-			if mark := dollarQuote.FindString(rest); mark != "" {
-				next = skipTo(rest[len(mark):], mark)
-			}
-		case c == ';' && skipBlank(next) != "":
-			return fmt.Errorf("%w: one statement at a time can be fenced; use Tx for several", fencepost.ErrInvalid)
-		}
-		previous, rest = c, next
+	if word == "" {
+		return fmt.Errorf("%w: there is no statement to run", fencepost.ErrInvalid)
 	}
-	return nil
+	return fmt.Errorf("%w: Exec runs one %s, not %s: use Tx for other work, but nothing in it may commit or roll back",
+		fencepost.ErrInvalid, strings.Join(fenceable, ", "), word)
 }
 
-var dollarQuote = regexp.MustCompile(`^\$([A-Za-z_\x80-\xff][A-Za-z0-9_\x80-\xff]*)?\$`)
-
-func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
-
-// skipBlank skips white space and comments, which nest.
-func skipBlank(s string) string {
+// firstWord skips white space and comments.
+func firstWord(text string) string {
 	for {
-		s = strings.TrimLeft(s, " \t\r\n\f\v")
+		text = strings.TrimLeft(text, " \t\r\n\f\v(")
 		switch {
-		case strings.HasPrefix(s, "--"):
-			s = skipTo(s, "\n")
-		case strings.HasPrefix(s, "/*"):
-			s = skipComment(s)
+		case strings.HasPrefix(text, "--"):
+			_, text, _ = strings.Cut(text, "\n")
+		case strings.HasPrefix(text, "/*"):
+			text = skipComment(text)
 		default:
-			return s
+			end := strings.IndexFunc(text, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_' })
+			switch {
+			case end < 0:
+				return text
+			case end == 0:
+				return text[:1]
+			}
+			return text[:end]
 		}
 	}
 }
 
-func skipComment(s string) string {
-	for depth := 0; s != ""; {
+// skipComment skips a comment; they nest.
+func skipComment(text string) string {
+	for depth := 0; text != ""; {
 		switch {
-		case strings.HasPrefix(s, "/*"):
-			depth, s = depth+1, s[2:]
-		case strings.HasPrefix(s, "*/"):
-			depth, s = depth-1, s[2:]
+		case strings.HasPrefix(text, "/*"):
+			depth, text = depth+1, text[2:]
+		case strings.HasPrefix(text, "*/"):
+			depth, text = depth-1, text[2:]
 			if depth == 0 {
-				return s
+				return text
 			}
 		default:
-			s = s[1:]
+			text = text[1:]
 		}
 	}
-	return s
-}
-
-// skipEscaped skips the rest of an E'...' text.
-func skipEscaped(s string) string {
-	for s != "" {
-		switch s[0] {
-		case '\\':
-			s = s[min(2, len(s)):]
-		case '\'':
-			return s[1:]
-		default:
-			s = s[1:]
-		}
-	}
-	return s
-}
-
-// skipTo skips to after the end mark, or to the end of s.
-func skipTo(s, end string) string {
-	_, rest, _ := strings.Cut(s, end)
-	return rest
+	return ""
 }

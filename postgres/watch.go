@@ -9,77 +9,100 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// The pause before the listening connection is opened again grows between these.
 const (
+	// The pause before the listening connection is opened again grows between these.
 	shortestListenPause = 100 * time.Millisecond
 	longestListenPause  = 10 * time.Second
+	// listenProbe is how often a silent listening connection is asked whether it still lives: one that a firewall forgot would stay
+	// silent for ever.
+	listenProbe = 30 * time.Second
+	// listenLinger is how long the connection outlives the last waiter: waiters of short jobs come and go.
+	listenLinger = time.Second
 )
 
 // listener is the one connection that listens for releases, while there are waiters.
 type listener struct {
-	config  func() *pgxpool.Config
+	pool    *pgxpool.Pool
 	channel string
 
 	mu     sync.Mutex
 	byName map[string]map[chan struct{}]struct{}
-	stop   context.CancelFunc
-	done   chan struct{}
+	round  *listening // nil when there is none
+	closed bool
 }
 
-// Watch implements fencepost.Waker by LISTEN, on one connection for all waiters of the store. Behind a transaction-mode pooler nothing arrives, and
-// waiters poll.
-func (s *Store) Watch(_ context.Context, name string) (<-chan struct{}, func(), error) {
-	l := &s.listener
-	wake := make(chan struct{}, 1)
+// listening is one life of the goroutine that listens.
+type listening struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	linger *time.Timer // set when the last waiter left
+}
+
+func newListener(pool *pgxpool.Pool, channel string) *listener {
+	return &listener{pool: pool, channel: channel, byName: map[string]map[chan struct{}]struct{}{}}
+}
+
+// Watch implements [fencepost.Waker] by LISTEN, on one connection for all waiters of the store, which is opened with the first of them and opened
+// again when it breaks. Behind a transaction-mode pooler nothing arrives, and waiters poll. After [Store.Close] nothing arrives either.
+func (s *Store) Watch(_ context.Context, name string) (wake <-chan struct{}, stop func(), err error) {
+	l := s.listener
+	ch := make(chan struct{}, 1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.byName == nil {
-		l.byName = map[string]map[chan struct{}]struct{}{}
-	}
 	if l.byName[name] == nil {
 		l.byName[name] = map[chan struct{}]struct{}{}
 	}
-	l.byName[name][wake] = struct{}{}
-	if l.stop == nil {
+	l.byName[name][ch] = struct{}{}
+	switch {
+	case l.closed:
+	case l.round == nil:
 		ctx, cancel := context.WithCancel(context.Background())
-		l.stop, l.done = cancel, make(chan struct{})
-		go l.run(ctx, l.done)
+		l.round = &listening{cancel: cancel, done: make(chan struct{})}
+		go l.run(ctx, l.round)
+	case l.round.linger != nil:
+		l.round.linger.Stop()
+		l.round.linger = nil
 	}
-	return wake, sync.OnceFunc(func() { l.remove(name, wake) }), nil
+	return ch, sync.OnceFunc(func() { l.remove(name, ch) }), nil
 }
 
-func (l *listener) remove(name string, wake chan struct{}) {
+func (l *listener) remove(name string, ch chan struct{}) {
 	l.mu.Lock()
-	delete(l.byName[name], wake)
+	defer l.mu.Unlock()
+	delete(l.byName[name], ch)
 	if len(l.byName[name]) == 0 {
 		delete(l.byName, name)
 	}
-	var stop context.CancelFunc
-	var done chan struct{}
-	if len(l.byName) == 0 {
-		// Taken under the mutex: a waiter that comes now starts a listener of its own.
-		stop, done, l.stop = l.stop, l.done, nil
+	if round := l.round; len(l.byName) == 0 && round != nil {
+		round.linger = time.AfterFunc(listenLinger, func() { l.end(round) })
 	}
-	l.mu.Unlock()
-	if stop != nil {
-		stop()
-		<-done
+}
+
+// end stops a round unless a waiter has come meanwhile.
+func (l *listener) end(round *listening) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.round == round && len(l.byName) == 0 {
+		// Under the mutex: a waiter that comes now starts a round of its own.
+		l.round = nil
+		round.cancel()
 	}
 }
 
 func (l *listener) close() {
 	l.mu.Lock()
-	stop, done := l.stop, l.done
-	l.stop = nil
+	l.closed = true
+	round := l.round
+	l.round = nil
 	l.mu.Unlock()
-	if stop != nil {
-		stop()
-		<-done
+	if round != nil {
+		round.cancel()
+		<-round.done
 	}
 }
 
-func (l *listener) run(ctx context.Context, done chan<- struct{}) {
-	defer close(done)
+func (l *listener) run(ctx context.Context, round *listening) {
+	defer close(round.done)
 	pause := shortestListenPause
 	for ctx.Err() == nil {
 		if l.listen(ctx) {
@@ -95,9 +118,9 @@ func (l *listener) run(ctx context.Context, done chan<- struct{}) {
 	}
 }
 
-// listen hands on notifications until the connection breaks or ctx ends. It reports whether it was connected at all.
+// listen hands on notifications until the connection breaks or ctx ends. It reports whether it listened at all.
 func (l *listener) listen(ctx context.Context) bool {
-	conn, err := connect(ctx, l.config(), "waiters")
+	conn, err := connect(ctx, l.pool.Config(), "waiters")
 	if err != nil {
 		return false
 	}
@@ -108,11 +131,23 @@ func (l *listener) listen(ctx context.Context) bool {
 	// A release between the waiters' last tries and LISTEN was not heard: let everybody try once.
 	l.wakeAll()
 	for {
-		n, err := conn.WaitForNotification(ctx)
-		if err != nil {
+		waiting, cancel := context.WithTimeout(ctx, listenProbe)
+		n, err := conn.WaitForNotification(waiting)
+		silent := waiting.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
+			l.wake(n.Payload)
+		case ctx.Err() != nil || !silent:
 			return true
+		default:
+			probing, cancel := context.WithTimeout(ctx, listenProbe)
+			err := conn.Ping(probing)
+			cancel()
+			if err != nil {
+				return true
+			}
 		}
-		l.wake(n.Payload)
 	}
 }
 

@@ -17,6 +17,8 @@ type Migrations struct {
 	Dialect goose.Dialect
 	Names   Names
 	Files   fs.FS // the .sql files, with goose's annotations, at the root
+	// TableExists, if set, says whether the table of versions is there, where goose's own look does not understand a quoted schema.
+	TableExists func(ctx context.Context, db database.DBTxConn) (bool, error)
 }
 
 // versionTable keeps which migrations ran. It has the prefix too, so that two installations in one database stay apart.
@@ -72,8 +74,22 @@ func (m Migrations) provider(db *sql.DB) (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.TableExists != nil {
+		store = lookingStore{store, m.TableExists}
+	}
 	return goose.NewProvider("", db, renderedFS{m.Files, m.Names},
 		goose.WithStore(store), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+}
+
+// lookingStore is a store of versions that looks for its table by itself.
+type lookingStore struct {
+	database.Store
+	exists func(ctx context.Context, db database.DBTxConn) (bool, error)
+}
+
+// TableExists implements goose's database.StoreExtender.
+func (s lookingStore) TableExists(ctx context.Context, db database.DBTxConn) (bool, error) {
+	return s.exists(ctx, db)
 }
 
 // renderedFS shows the files of another file system with the configured names in them.

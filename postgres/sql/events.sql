@@ -1,2 +1,2 @@
-SELECT id, lease_name, kind, fence_token, holder, actor, reason, at
-FROM fencepost_events WHERE id > $2 AND ($1::text = '' OR lease_name = $1::text) ORDER BY id LIMIT $3
+SELECT id, lease_name, kind, fence_token, holder, actor, reason, (extract(epoch FROM at) * 1000000)::bigint AS at_us
+FROM fencepost_events WHERE id > $1::bigint ORDER BY id LIMIT $2::bigint

@@ -1,1 +1,1 @@
-SELECT fencepost_guard($1, $2, $3)
+SELECT fencepost_guard($1::text, $2::text, $3::bigint)

@@ -1,1 +1,1 @@
-SELECT coalesce(max(version_id), 0) FROM fencepost_schema_version WHERE is_applied
+SELECT coalesce(max(version_id), 0)::bigint FROM fencepost_schema_version WHERE is_applied

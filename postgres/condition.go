@@ -1,0 +1,78 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fencepost/fencepost"
+)
+
+// oldestServer is the oldest release that leases work on, as server_version_num has it.
+const oldestServer = 130000
+
+// condition is what the server says of itself and of the schema.
+type condition struct {
+	standby, readOnly   bool
+	version             int
+	encoding            string
+	installed, fenceKey bool
+	missing             string // the grants that the user lacks, as SQL
+	triggers            int
+	versioned           bool // the schema's version can be read
+	has, knows          int64
+}
+
+// scanCondition reads the columns of the statement ready.
+func scanCondition(rows pgx.Rows) (c condition, err error) {
+	err = rows.Scan(&c.standby, &c.readOnly, &c.version, &c.encoding, &c.installed, &c.missing, &c.fenceKey, &c.triggers, &c.versioned)
+	return c, err
+}
+
+func readCondition(ctx context.Context, via link, p place) (condition, error) {
+	found, err := collect(ctx, via, p.text("ready"), false, scanCondition,
+		p.schema, p.names.Prefix+"leases", p.names.Prefix+"events", p.names.Prefix+"guard", p.names.Prefix+"schema_version")
+	if err != nil {
+		return condition{}, err
+	}
+	c := found[0]
+	if c.knows, err = migrations(p).Newest(); err != nil {
+		return c, err
+	}
+	if c.versioned {
+		versions, err := collect(ctx, via, p.text("schema_version"), false, value[int64])
+		if err != nil {
+			return c, err
+		}
+		c.has = versions[0]
+	}
+	return c, nil
+}
+
+// usable says why leases cannot work, and what to do.
+func (c condition) usable(p place) error {
+	because := ""
+	switch {
+	case c.version < oldestServer:
+		because = fmt.Sprintf("the server's version is %d, leases need PostgreSQL %d or newer", c.version/10000, oldestServer/10000)
+	case c.standby:
+		because = "this server is a standby; connect to the primary"
+	case c.readOnly:
+		because = "transactions are read-only here (default_transaction_read_only is on); leases need to write"
+	case c.encoding != "UTF8":
+		because = fmt.Sprintf("the database's encoding is %s; lease names need UTF8", c.encoding)
+	case !c.installed && c.missing == "":
+		because = fmt.Sprintf("the schema is missing: %s is not there; run `fencepost migrate up`", p.names.Table("leases"))
+	case c.missing != "":
+		because = "the user lacks rights; let the owner run: " + c.missing
+	case c.versioned && c.has < c.knows:
+		because = fmt.Sprintf("the schema of %s has version %d, this program needs %d; run `fencepost migrate up`", p.names.Table("leases"), c.has, c.knows)
+	case !c.fenceKey:
+		because = fmt.Sprintf("%s has no unique index with fence_token, so that a fenced write would not keep a takeover out; restore the constraints of `fencepost migrate sql`",
+			p.names.Table("leases"))
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: %s", fencepost.ErrUnavailable, because)
+}

@@ -1,0 +1,147 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fencepost/fencepost"
+	"github.com/fencepost/fencepost/internal/sqlstore"
+)
+
+// Exec runs one statement as a fenced write, in one round trip, for tables with the default names, and returns the rows affected. It
+// commits only while the token is the newest of its name and its lease live; otherwise it returns a *[fencepost.StaleError], writes nothing,
+// and records the refusal as an event. The statement may run more than once, but commits at most once; an outcome that is not
+// known is [fencepost.ErrUnknown]. Errors of the statement itself are returned as they are.
+//
+// The statement is an INSERT, UPDATE, DELETE, MERGE, WITH or SELECT. Others are refused, because they could end the transaction that
+// fences them (COMMIT, CALL, DO) or run outside of any; use [Tx] for the rest. Several statements in one text are refused by the server.
+func Exec(ctx context.Context, pool *pgxpool.Pool, t fencepost.Token, statement string, args ...any) (rowsAffected int64, err error) {
+	return fenced{pooled(pool), defaultPlace()}.exec(ctx, t, statement, args)
+}
+
+// Exec is [Exec] for the pool and the tables of this store.
+func (s *Store) Exec(ctx context.Context, t fencepost.Token, statement string, args ...any) (rowsAffected int64, err error) {
+	return fenced{s.common, s.place}.exec(ctx, t, statement, args)
+}
+
+func (f fenced) exec(ctx context.Context, t fencepost.Token, statement string, args []any) (n int64, err error) {
+	if err := t.Validate(); err != nil {
+		return 0, err
+	}
+	if err := validateStatement(statement); err != nil {
+		return 0, err
+	}
+	if err := ended(ctx); err != nil {
+		return 0, err
+	}
+	err = sqlstore.Retry(ctx, againWhole, func() error {
+		return f.via.on(ctx, func(conn *pgx.Conn) error {
+			var err error
+			n, err = f.execOn(ctx, conn, t, statement, args)
+			return err
+		})
+	})
+	if err = f.verdict(ctx, err); err != nil {
+		n = 0
+	}
+	f.note(ctx, t, err)
+	return n, err
+}
+
+func (f fenced) execOn(ctx context.Context, conn *pgx.Conn, t fencepost.Token, statement string, args []any) (int64, error) {
+	// The simple protocol would send both as one text, in which the caller's could be several statements.
+	if !f.via.simple && !f.via.unnamed.Load() {
+		n, err := f.execNamed(ctx, conn, t, statement, args)
+		if !f.via.mixedUp(err) {
+			return n, err
+		}
+	}
+	return f.execUnnamed(ctx, conn, t, statement, args)
+}
+
+// execNamed sends the guard and the statement together, without BEGIN: the server makes them one transaction. The guard goes first, so
+// that locks are taken in the order of every other fenced write, lease before data.
+func (f fenced) execNamed(ctx context.Context, conn *pgx.Conn, t fencepost.Token, statement string, args []any) (int64, error) {
+	batch := &pgx.Batch{}
+	batch.Queue(f.place.text("guard_raising"), t.Name, t.Owner, t.Fence)
+	batch.Queue(statement, args...)
+	results := conn.SendBatch(ctx, batch)
+	_, err := results.Exec()
+	var tag pgconn.CommandTag
+	if err == nil {
+		tag, err = results.Exec()
+	}
+	// Only the end of the batch says that it was committed.
+	if closeErr := results.Close(); err == nil {
+		err = closeErr
+	}
+	if _, preparing := errors.AsType[pgx.ErrPreprocessingBatch](err); preparing {
+		err = notBegun(ctx, conn, err)
+	}
+	return tag.RowsAffected(), err
+}
+
+// execUnnamed is the same with texts instead of prepared statements.
+func (f fenced) execUnnamed(ctx context.Context, conn *pgx.Conn, t fencepost.Token, statement string, args []any) (int64, error) {
+	batch := &pgconn.Batch{}
+	if len(args) > 0 {
+		if rewriter, ok := args[0].(pgx.QueryRewriter); ok {
+			var err error
+			if statement, args, err = rewriter.RewriteQuery(ctx, conn, statement, args[1:]); err != nil {
+				return 0, notBegun(ctx, conn, err)
+			}
+		}
+	}
+	for _, one := range []struct {
+		text string
+		args []any
+	}{{f.place.text("guard_raising"), []any{t.Name, t.Owner, t.Fence}}, {statement, args}} {
+		var built pgx.ExtendedQueryBuilder
+		if err := built.Build(conn.TypeMap(), nil, one.args); err != nil {
+			return 0, notBegun(ctx, conn, err)
+		}
+		batch.ExecParams(one.text, built.ParamValues, nil, built.ParamFormats, built.ResultFormats)
+	}
+	results := conn.PgConn().ExecBatch(ctx, batch)
+	var tag pgconn.CommandTag
+	for results.NextResult() {
+		tag, _ = results.ResultReader().Close() // Close below has the error
+	}
+	return tag.RowsAffected(), results.Close()
+}
+
+// notBegun is for an error before anything was executed: the arguments do not fit, or the link was lost while preparing. What the server
+// said of the statement is left as it is.
+func notBegun(ctx context.Context, conn *pgx.Conn, err error) error {
+	if _, ok := serverError(err); ok {
+		return err
+	}
+	if conn.IsClosed() || ctx.Err() != nil {
+		return unavailable(ctx, err)
+	}
+	return fmt.Errorf("%w: %w", fencepost.ErrInvalid, err)
+}
+
+// verdict tells the fence's errors from those of the caller's statement.
+func (f fenced) verdict(ctx context.Context, err error) error {
+	err = Refused(err)
+	e, fromServer := serverError(err)
+	if !fromServer || fatal(e) || againWhole(err) {
+		return judge(ctx, err, true)
+	}
+	switch e.Code {
+	case codeNoFunction, codeSchemaMissing, codeNoTable, codePrivilege:
+		for _, ours := range []string{"guard", "leases"} {
+			if strings.Contains(e.Message, f.place.names.Prefix+ours) {
+				return unavailable(ctx, err)
+			}
+		}
+	}
+	return err
+}

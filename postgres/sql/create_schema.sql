@@ -1,0 +1,1 @@
+CREATE SCHEMA "created_schema"

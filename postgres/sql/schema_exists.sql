@@ -1,0 +1,1 @@
+SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1::text)

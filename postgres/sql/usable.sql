@@ -1,1 +1,0 @@
-SELECT pg_is_in_recovery(), current_setting('transaction_read_only')
