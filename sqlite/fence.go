@@ -21,6 +21,9 @@ var defaults = fencer{names: sqlstore.Names{Prefix: sqlstore.DefaultPrefix}}
 // happen, because the guard takes the file's write lock. Roll back after a refusal. A refusal leaves no event: it must not write
 // in the caller's transaction.
 //
+// Stop at the first error of the transaction: a statement whose conflict rule is ROLLBACK, or that was interrupted while it
+// wrote, ends it, and what comes after would be written without a transaction. [Tx] sees to that by itself.
+//
 // Guard before anything else in the transaction. One that has read before may have become too old to write: SQLite then
 // refuses it, and so does Guard, with a fencepost.ErrBusy; roll back and begin again.
 func Guard(ctx context.Context, tx *sql.Tx, t fencepost.Token) error {
@@ -31,7 +34,9 @@ func Guard(ctx context.Context, tx *sql.Tx, t fencepost.Token) error {
 // stale token gives a *fencepost.StaleError before fn runs. When SQLite asks for it, the whole is done again: fn must not keep
 // what an earlier call of it did. Isolation is always serializable.
 //
-// A commit whose outcome could not be learnt is a fencepost.ErrUnknown.
+// Nothing that fn does is kept without the fence: when a statement ended the transaction (COMMIT, ROLLBACK, the conflict rule OR ROLLBACK,
+// a write that was interrupted), everything after it fails. For that, Tx takes the connection's commit and rollback hooks and
+// leaves none there. A commit whose outcome could not be learnt is a fencepost.ErrUnknown.
 func Tx(ctx context.Context, db *sql.DB, t fencepost.Token, fn func(tx *sql.Tx) error, opts ...*sql.TxOptions) error {
 	return defaults.tx(ctx, db, t, fn, opts...)
 }
@@ -99,7 +104,12 @@ func (f fencer) tx(ctx context.Context, db *sql.DB, t fencepost.Token, fn func(t
 }
 
 func (f fencer) once(ctx context.Context, db *sql.DB, t fencepost.Token, fn func(tx *sql.Tx) error, o *sql.TxOptions) (err error) {
-	tx, err := db.BeginTx(ctx, o)
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -107,9 +117,15 @@ func (f fencer) once(ctx context.Context, db *sql.DB, t fencepost.Token, fn func
 	if err := f.guard(ctx, tx, t); err != nil {
 		return err
 	}
-	if err := fn(tx); err != nil {
+	sealed, remove, err := sealConn(conn)
+	if err != nil {
 		return err
 	}
+	defer remove()
+	if err := sealed.explain(fn(tx)); err != nil {
+		return err
+	}
+	sealed.open.Store(true)
 	return committed(ctx, tx.Commit())
 }
 

@@ -14,13 +14,20 @@ var fenceable = []string{"INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "CREAT
 // validateStatement accepts one writing statement. The driver runs all statements of a text, and a COMMIT among them would end the
 // transaction that the fence is in.
 func validateStatement(text string) error {
-	rest := skipBlank(text)
-	word := rest[:len(rest)-len(strings.TrimLeftFunc(rest, isLetter))]
-	if !slices.Contains(fenceable, strings.ToUpper(word)) {
+	word, rest := firstWord(text)
+	if !slices.Contains(fenceable, word) {
 		return fmt.Errorf("%w: only one statement that writes can be fenced (%s), not one that begins with %q",
 			fencepost.ErrInvalid, strings.Join(fenceable, ", "), word)
 	}
-	trigger := strings.EqualFold(word, "CREATE") && strings.Contains(strings.ToUpper(rest), "TRIGGER")
+	if word == "CREATE" {
+		kind, after := firstWord(rest)
+		if kind == "TEMP" || kind == "TEMPORARY" {
+			kind, _ = firstWord(after)
+		}
+		if kind == "TRIGGER" { // its body is several statements
+			return fmt.Errorf("%w: a trigger cannot be created by a fenced statement; use a migration", fencepost.ErrInvalid)
+		}
+	}
 	for rest != "" {
 		switch c := rest[0]; {
 		case c == '\'' || c == '"' || c == '`':
@@ -29,16 +36,22 @@ func validateStatement(text string) error {
 			rest = skipTo(rest[1:], "]")
 		case strings.HasPrefix(rest, "--"), strings.HasPrefix(rest, "/*"):
 			rest = skipBlank(rest)
-		case c == ';' && !trigger && skipBlank(rest[1:]) != "":
-			return fmt.Errorf("%w: one statement at a time can be fenced; use Tx for several", fencepost.ErrInvalid)
+		case c == ';':
+			if rest = skipBlank(rest[1:]); rest != "" && rest[0] != ';' {
+				return fmt.Errorf("%w: one statement at a time can be fenced; use Tx for several", fencepost.ErrInvalid)
+			}
 		default:
 			rest = rest[1:]
 		}
 	}
-	if trigger {
-		return fmt.Errorf("%w: a trigger cannot be created by a fenced statement; use a migration", fencepost.ErrInvalid)
-	}
 	return nil
+}
+
+// firstWord returns the first word of s in capitals, and what follows it.
+func firstWord(s string) (word, rest string) {
+	s = skipBlank(s)
+	rest = strings.TrimLeftFunc(s, isLetter)
+	return strings.ToUpper(s[:len(s)-len(rest)]), rest
 }
 
 func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
