@@ -54,6 +54,9 @@ func classify(ctx context.Context, names sqlstore.Names, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", fencepost.ErrUnavailable, withCause(ctx, err)) // an interrupted statement is rolled back
 	}
+	if strings.Contains(err.Error(), "database is closed") { // database/sql has no name for it
+		return fmt.Errorf("%w: the pool or the store was closed: %w", fencepost.ErrUnavailable, err)
+	}
 	return err
 }
 

@@ -65,7 +65,8 @@ func OpenPool(ctx context.Context, rawURL string) (*sql.DB, error) {
 func pathOf(rawURL string) (string, error) {
 	path, ok := strings.CutPrefix(rawURL, Scheme+":")
 	if !ok {
-		return "", fmt.Errorf("%w: %q is no SQLite URL; write sqlite:PATH", fencepost.ErrInvalid, rawURL)
+		// Another database's URL can have a password in it, so it is not repeated.
+		return "", fmt.Errorf("%w: a SQLite URL begins with %q, this one does not; write sqlite:PATH", fencepost.ErrInvalid, Scheme+":")
 	}
 	path = strings.TrimPrefix(path, "//")
 	switch {
