@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -40,7 +41,7 @@ func withParameter(t testing.TB, raw, key, value string) string {
 	}
 	q := u.Query()
 	q.Set(key, value)
-	u.RawQuery = q.Encode()
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // the driver does not take a plus for a space
 	return u.String()
 }
 

@@ -90,9 +90,9 @@ func (f fenced) begin(ctx context.Context, conn *pgx.Conn, t fencepost.Token, o 
 	if err != nil {
 		return nil, err
 	}
-	found, err := query(ctx, tx, f.place.text("guard_tx"), scanGuarded, withoutName(args))
+	found, err := query(ctx, tx, f.place.text("guard_tx"), scanGuardedTx, withoutName(args))
 	if err == nil {
-		err = refusal(t, found)
+		err = refusal(ctx, tx, f.place, t, found[0])
 	}
 	if err != nil {
 		rollback(ctx, tx)
@@ -109,18 +109,18 @@ func (f fenced) beginTogether(ctx context.Context, conn *pgx.Conn, t fencepost.T
 	results := conn.SendBatch(ctx, batch)
 	tx := results.Tx()
 	_, err := results.Exec()
-	var found []row
+	var found []guarded
 	if err == nil {
 		var rows pgx.Rows
 		if rows, err = results.Query(); err == nil {
-			found, err = scanAll(rows, scanGuarded)
+			found, err = scanAll(rows, scanGuardedTx)
 		}
 	}
 	if closeErr := results.Close(); err == nil {
 		err = closeErr
 	}
 	if err == nil {
-		err = refusal(t, found)
+		err = refusal(ctx, tx, f.place, t, found[0])
 	}
 	if err != nil {
 		rollback(ctx, tx)
@@ -129,7 +129,10 @@ func (f fenced) beginTogether(ctx context.Context, conn *pgx.Conn, t fencepost.T
 	return tx, nil
 }
 
-func scanGuarded(rows pgx.Rows) (row, error) { return scanRow(rows, new(string)) }
+func scanGuardedTx(rows pgx.Rows) (g guarded, err error) {
+	g.row, err = scanRow(rows, &g.newest, new(string))
+	return g, err
+}
 
 // rollbackTimeout bounds a rollback, which is also due when ctx has ended: the connection must not go back to its pool with the locks.
 const rollbackTimeout = time.Second

@@ -93,8 +93,9 @@ CREATE TRIGGER fencepost__leases_released AFTER UPDATE OF leased_until ON fencep
     EXECUTE FUNCTION fencepost_note();
 
 -- The guard as a statement that raises: in a pipeline it makes everything after it, and before it, be rolled back. It locks the
--- row at its newest version until the transaction ends, and reads the clock after any wait for the lock. It says why in its DETAIL,
--- without the owner tokens: an error is logged.
+-- row until the transaction ends, and reads the clock after any wait for the lock. FOR KEY SHARE shows the snapshot's version of a row that was
+-- renewed after the snapshot, so an expired one is looked at again: by a new snapshot or, where the transaction has
+-- only one, in a mode that fails when there is a newer version. It says why in its DETAIL, without the owner tokens: an error is logged.
 -- +goose StatementBegin
 CREATE FUNCTION fencepost_guard(name text, owner text, fence bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $fencepost$
 DECLARE
@@ -106,7 +107,16 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'LF001', MESSAGE = 'fencepost: stale token: unknown_name',
             DETAIL = json_build_object('lease', name, 'reason', 'unknown_name', 'presented', fence)::text;
-    ELSIF lease.fence_token > fence THEN
+    END IF;
+    IF lease.fence_token = fence AND lease.leased_until <= clock_timestamp() THEN
+        IF current_setting('transaction_isolation') = 'read committed' THEN
+            SELECT l.owner_token, l.fence_token, l.leased_until, l.holder INTO lease
+            FROM fencepost_leases AS l WHERE l.lease_name = name FOR KEY SHARE;
+        ELSE
+            PERFORM FROM fencepost_leases AS l WHERE l.lease_name = name FOR SHARE;
+        END IF;
+    END IF;
+    IF lease.fence_token > fence THEN
         reason := 'superseded';
     ELSIF lease.fence_token < fence OR lease.owner_token <> owner THEN
         reason := 'not_granted';
