@@ -161,6 +161,9 @@ func supervisor(args []string) {
 			cancel(errors.New("expired while suspended"))
 		}
 	}
+	if slices.Contains(args[:split], "trace") {
+		c.hooks.signalling = func(_ int, sig syscall.Signal) { fmt.Println("SUPERVISOR sends", sig) }
+	}
 	if slices.Contains(args[:split], "role") {
 		c.Env = append(c.Env, roleVariable+"="+c.Args[0])
 		c.Args[0] = self()

@@ -132,16 +132,33 @@ func TestReadingFromTheTerminal(t *testing.T) {
 		"by a subshell":  `$SUP -- bash -m -c 'bash -c "read x; echo got \$x; kill -s KILL \$PPID"; true'; read y; echo again $y`,
 		"after an error": `$SUP -- no-such-command; read x; echo got $x; read y; echo again $y`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := bash(t, script)
-			s.typing("hello\n")
-			s.until("got hello")
-			// The terminal was given back, otherwise the shell would be stopped here.
-			s.typing("and more\n")
-			s.until("again and more")
-			s.end()
-		})
+		for shell, args := range map[string][]string{
+			"job control": {"/bin/bash", "--norc", "--noprofile", "-m", "-c", script},
+			// This one never takes the terminal by itself: it has to be given back.
+			"no job control": {"/bin/bash", "--norc", "--noprofile", "-c", script},
+		} {
+			t.Run(name+"/"+shell, func(t *testing.T) {
+				s := atTerminal(t, args...)
+				s.typing("hello\n")
+				s.until("got hello")
+				s.typing("and more\n")
+				s.until("again and more")
+				s.end()
+			})
+		}
 	}
+}
+
+// A pager at the end of a pipeline reads from the terminal, too.
+func TestThePipelineKeepsTheTerminal(t *testing.T) {
+	s := bash(t, `$SUP -- sh -c 'echo up; exec sleep 1000' | bash -c 'read up; echo $up; read x </dev/tty; echo pager got $x'`)
+	s.until("up")
+	s.typing("next page\n")
+	s.until("pager got next page")
+	if err := syscall.Kill(s.supervisor(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.end()
 }
 
 func notExecutable(t *testing.T) string {
@@ -222,11 +239,15 @@ func TestSuspendTwiceAndGoOnInTheBackground(t *testing.T) {
 }
 
 func TestExpiredWhileSuspended(t *testing.T) {
-	s := bash(t, `$SUP role expire -- record alone exits; echo "shell $?"; read y; fg; echo "end $?"`)
+	s := bash(t, `$SUP role expire trace -- record alone exits; echo "shell $?"; read y; fg; echo "end $?"`)
 	s.until("ready")
 	s.typing(ctrlZ)
 	s.until("shell")
 	s.typing("go on\n")
+	s.until("SUPERVISOR continues")
+	if first := s.until("SUPERVISOR sends"); !strings.Contains(first, syscall.SIGTERM.String()) {
+		t.Errorf("the command was continued first: %s", first)
+	}
 	s.until("alone terminated")
 	s.until("end 7")
 	s.end()
