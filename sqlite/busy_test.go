@@ -123,55 +123,6 @@ func TestOperationsOutlastAnotherProcessesWriteLock(t *testing.T) {
 	}
 }
 
-// A context that ends during the wait for the lock ends the wait, says that nothing was applied, and nothing is.
-func TestTheEndOfAContextEndsTheWaitForTheLock(t *testing.T) {
-	path := newFile(t)
-	store := openStore(t, path)
-	mustExec(t, store.DB(), "CREATE TABLE results (what TEXT)")
-	grant := acquire(t, store, "job", "A", time.Hour)
-	unlock := lockFile(t, path)
-	for name, operate := range map[string]func(ctx context.Context) error{
-		"Acquire": func(ctx context.Context) error {
-			_, err := store.Acquire(ctx, fencepost.AcquireRequest{Name: "new", Owner: "A", TTL: time.Hour})
-			return err
-		},
-		"Renew": func(ctx context.Context) error {
-			_, err := store.Renew(ctx, []fencepost.Token{grant.Token})
-			return err
-		},
-		"Release": func(ctx context.Context) error { _, err := store.Release(ctx, grant.Token); return err },
-		"Preempt": func(ctx context.Context) error {
-			_, err := store.Preempt(ctx, fencepost.PreemptRequest{Name: "job", Fence: 1, Owner: "B", TTL: time.Hour})
-			return err
-		},
-		"Want": func(ctx context.Context) error { _, err := store.Want(ctx, "job"); return err },
-		"Record": func(ctx context.Context) error {
-			return store.Record(ctx, fencepost.Event{Lease: "job", Kind: "lost", Fence: 1})
-		},
-		"Exec": func(ctx context.Context) error {
-			_, err := store.Exec(ctx, grant.Token, "INSERT INTO results VALUES ('late')")
-			return err
-		},
-		"Tx": func(ctx context.Context) error {
-			return store.Tx(ctx, grant.Token, func(*sql.Tx) error { return errors.New("fn ran without the lock") })
-		},
-	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		err := operate(ctx)
-		cancel()
-		if !errors.Is(err, fencepost.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fencepost.ErrUnknown) {
-			t.Errorf("%s: %v; want ErrUnavailable and the end of the context", name, err)
-		}
-	}
-	unlock()
-	if err := store.Check(t.Context(), grant.Token); err != nil {
-		t.Error(err)
-	}
-	if n := number(t, store.DB(), "SELECT (SELECT count(*) FROM results) + (SELECT count(*) FROM fencepost_leases) + (SELECT count(*) FROM fencepost_events)"); n != 2 {
-		t.Errorf("something was applied: %d rows instead of the lease and its event", n)
-	}
-}
-
 const (
 	contenders    = 8
 	contendRounds = 50 // of four operations each

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pressly/goose/v3"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/fencepost/fencepost"
 	"github.com/fencepost/fencepost/internal/sqlstore"
@@ -86,7 +87,7 @@ func schemaVersion(ctx context.Context, db *sql.DB, m sqlstore.Migrations) (has,
 	}
 	text := newQueries(m.Names).text("schema_version")
 	err = db.QueryRowContext(ctx, text).Scan(&has)
-	if err != nil && code(err) == 1 && strings.Contains(err.Error(), "no such table") {
+	if err != nil && code(err) == sqlite3.SQLITE_ERROR && strings.Contains(err.Error(), "no such table") {
 		return 0, knows, nil
 	}
 	return has, knows, err
@@ -141,8 +142,12 @@ func Adopt(ctx context.Context, db *sql.DB, table string, opts ...Option) (adopt
 		}
 		return committed(ctx, tx.Commit())
 	})
-	if err != nil && code(err) == 1 && (strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column")) {
+	if err != nil && code(err) == sqlite3.SQLITE_ERROR && (strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column")) {
 		return 0, fmt.Errorf("%w: cannot adopt %q: %w", fencepost.ErrInvalid, table, err)
+	}
+	if code(err) == sqlite3.SQLITE_CONSTRAINT {
+		return 0, fmt.Errorf("%w: cannot adopt %q: a row of it can be no lease; names have 1 to %d bytes, fences are whole numbers: %w",
+			fencepost.ErrInvalid, table, fencepost.MaxNameBytes, err)
 	}
 	if err != nil {
 		return 0, classify(ctx, names, err)

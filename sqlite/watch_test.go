@@ -161,36 +161,38 @@ func TestNoGoroutineIsLeftWithoutWaiters(t *testing.T) {
 	}
 }
 
-// A waiter that comes while the last one leaves must be looked for like any other.
-func TestWaitersComeAndGoTogether(t *testing.T) {
-	path := newFile(t)
-	store := openStore(t, path)
-	other := openStore(t, path)
-	const waiters, rounds = 8, 25
-	var all sync.WaitGroup
-	for i := range waiters {
-		name := "job-" + strconv.Itoa(i)
-		grant := acquire(t, other, name, "first", time.Hour)
-		all.Go(func() {
-			for round := range rounds {
-				wake, stop, err := store.Watch(t.Context(), name)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if round%5 == 0 { // the others come and go without waiting
-					if _, err := other.Release(t.Context(), grant.Token); err != nil {
-						t.Error(err)
-					}
-					wantWake(t, wake)
-					grant, err = other.Acquire(t.Context(), fencepost.AcquireRequest{Name: name, Owner: "next", TTL: time.Hour})
-					if err != nil {
-						t.Error(err)
-					}
-				}
-				stop()
-			}
-		})
+// A waiter that comes in the moment in which the last one leaves must be looked for like any other.
+func TestAWaiterThatComesWhileTheLastOneLeavesIsWoken(t *testing.T) {
+	store := openStore(t, newFile(t))
+	free := acquire(t, store, "free", "A", time.Hour)
+	if _, err := store.Release(t.Context(), free.Token); err != nil {
+		t.Fatal(err)
 	}
-	all.Wait()
+	for range 100 {
+		_, leave := watch(t, store, "other")
+		begin := make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			<-begin
+			leave()
+		})
+		wakes, stops := make([]<-chan struct{}, 16), make([]func(), 16)
+		for i := range wakes {
+			all.Go(func() {
+				<-begin
+				wakes[i], stops[i] = watch(t, store, "free")
+			})
+		}
+		close(begin)
+		all.Wait()
+		for _, wake := range wakes {
+			wantWake(t, wake)
+		}
+		for _, stop := range stops {
+			stop()
+		}
+		if t.Failed() {
+			return
+		}
+	}
 }

@@ -4,6 +4,6 @@ WHERE CASE
     WHEN leased_until IS NULL THEN 0
     WHEN typeof(leased_until) IN ('integer', 'real') AND leased_until >= 100000000000 THEN leased_until > CAST(round(unixepoch('subsec') * 1000) AS INTEGER)
     WHEN typeof(leased_until) IN ('integer', 'real') THEN leased_until * 1000 > CAST(round(unixepoch('subsec') * 1000) AS INTEGER)
-    ELSE coalesce(unixepoch(leased_until) * 1000 > CAST(round(unixepoch('subsec') * 1000) AS INTEGER), 1)
+    ELSE coalesce(unixepoch(leased_until, 'subsec') * 1000 > CAST(round(unixepoch('subsec') * 1000) AS INTEGER), 1)
 END
 ORDER BY 1
