@@ -58,17 +58,26 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (applied [
 	defer db.Close()
 	lock, err := migrateAlone(ctx, db, p)
 	if err != nil {
-		return nil, unavailable(ctx, err)
+		return nil, p.notMigrated(ctx, err)
 	}
 	defer lock.Rollback() // which frees the lock
 	if err := createSchema(ctx, db, p); err != nil {
-		return nil, unavailable(ctx, err)
+		return nil, p.notMigrated(ctx, err)
 	}
 	applied, err = migrations(p).Up(ctx, db)
 	if err != nil {
-		return applied, unavailable(ctx, err)
+		return applied, p.notMigrated(ctx, err)
 	}
 	return applied, nil
+}
+
+// notMigrated names the rights that migrating needs, which are not those that leases need.
+func (p place) notMigrated(ctx context.Context, err error) error {
+	if serverCode(err) != codePrivilege {
+		return unavailable(ctx, err)
+	}
+	return fmt.Errorf("%w: %w; migrating needs CREATE on the schema %s, or on the database when the schema is missing: grant it, "+
+		"or let the owner run `fencepost migrate up`", fencepost.ErrUnavailable, because(ctx, err), p.names.Schema)
 }
 
 // standardView is the migration library's view of the same server: two connections with all that the pool does to its own, and texts
