@@ -106,11 +106,23 @@ func judge(ctx context.Context, err error, writes bool) error {
 		}
 		return unavailable(ctx, err)
 	}
-	if !writes || pgconn.SafeToRetry(err) {
+	if !writes || unsentByDriver(err) {
 		return unavailable(ctx, err)
 	}
 	return unknown(ctx, err)
 }
+
+// closedText is what the driver says of a connection that is closed: before it was used or, where it reads several results (COMMIT, a
+// batch, the simple protocol), in place of the error that closed it while the reply was awaited.
+const closedText = "conn closed"
+
+// unsentByDriver reports errors from before anything was sent. Whoever uses a connection looks first whether it is closed, so that
+// the driver's word for that can only mean that it was closed meanwhile: a lost reply must not be taken for certain.
+func unsentByDriver(err error) bool {
+	return pgconn.SafeToRetry(err) && !strings.HasSuffix(err.Error(), closedText)
+}
+
+var errClosed = errors.New("the connection was lost before anything was sent")
 
 func known(err error) bool {
 	for _, class := range []error{fencepost.ErrHeld, fencepost.ErrStale, fencepost.ErrUnknown, fencepost.ErrInvalid, fencepost.ErrUnavailable, fencepost.ErrBusy} {

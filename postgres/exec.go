@@ -81,7 +81,9 @@ func (f fenced) execNamed(ctx context.Context, conn *pgx.Conn, t fencepost.Token
 	if closeErr := results.Close(); err == nil {
 		err = closeErr
 	}
-	if _, preparing := errors.AsType[pgx.ErrPreprocessingBatch](err); preparing {
+	_, preparing := errors.AsType[pgx.ErrPreprocessingBatch](err)
+	// After trouble with the link the driver closes the connection: on one that is open, the error was its own.
+	if err != nil && (preparing || !conn.IsClosed()) {
 		err = notBegun(ctx, conn, err)
 	}
 	return tag.RowsAffected(), err

@@ -59,6 +59,9 @@ func pooled(pool *pgxpool.Pool) link {
 			return unavailable(ctx, err)
 		}
 		defer conn.Release()
+		if conn.Conn().IsClosed() {
+			return unavailable(ctx, errClosed)
+		}
 		return op(conn.Conn())
 	}}
 }

@@ -151,6 +151,9 @@ func commit(ctx context.Context, tx pgx.Tx) error {
 	if err := ended(ctx); err != nil {
 		return err
 	}
+	if tx.Conn().IsClosed() {
+		return unavailable(ctx, errClosed) // in the middle of fn
+	}
 	patient, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(commitGrace, cancel) })()
