@@ -96,10 +96,17 @@ func (a adoption) run(ctx context.Context, conn *pgx.Conn) (adopted int, err err
 // unreadable tells a table that cannot be adopted from a database that cannot be asked.
 func (a adoption) unreadable(ctx context.Context, err error) error {
 	e, ok := serverError(err)
-	if !ok || fatal(e) || againWhole(err) || strings.Contains(e.Message, a.place.names.Prefix+"leases") {
+	if !ok || fatal(e) || againWhole(err) || a.ours(e.Message) {
 		return judge(ctx, err, false)
 	}
 	return fmt.Errorf("%w: %s cannot be adopted: %w", fencepost.ErrInvalid, a.table, err)
+}
+
+// ours reports that the server complains of the table to adopt into. The one to adopt may have it as a part of its name.
+func (a adoption) ours(message string) bool {
+	leases := a.place.names.Prefix + "leases"
+	return strings.Contains(message, `relation "`+a.place.schema+"."+leases+`"`) || strings.Contains(message, `relation "`+leases+`"`) ||
+		strings.HasSuffix(message, " "+leases)
 }
 
 // refuse names the rows that cannot become leases, or are live.

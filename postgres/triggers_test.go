@@ -108,7 +108,7 @@ func TestMissingTriggersAndKeysAreFound(t *testing.T) {
 	run(t, pool, "DROP TRIGGER fencepost_leases_delete ON fencepost_leases")
 	want("triggers", fencepost.LevelWarning)
 	run(t, pool, "DROP TRIGGER fencepost_leases_granted ON fencepost_leases", "DROP TRIGGER fencepost_leases_released ON fencepost_leases",
-		"ALTER TABLE fencepost_leases ALTER COLUMN leased_until TYPE timestamptz(0)")
+		"ALTER TABLE fencepost_leases ALTER COLUMN renewed_at TYPE timestamptz(0)")
 	want("time columns", fencepost.LevelFailure)
 
 	// Without the key a fenced write would not keep a takeover out: leases do not work then.
