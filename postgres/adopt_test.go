@@ -89,3 +89,17 @@ func TestAdoptSaysWhatIsWrongWithTheTable(t *testing.T) {
 		t.Error("adopted without a schema")
 	}
 }
+
+// A table to adopt is often called like the one to adopt into: the advice must be about the right one.
+func TestAdoptTellsTheTwoTablesApart(t *testing.T) {
+	pool := openPool(t, newDatabase(t))
+	_, err := postgres.Adopt(t.Context(), pool, "old_fencepost_leases")
+	if !errors.Is(err, fencepost.ErrInvalid) || strings.Contains(err.Error(), "migrate up") {
+		t.Errorf("the table to adopt is missing: %v", err)
+	}
+	run(t, pool, "CREATE TABLE old_fencepost_leases (lease_name text, owner_token text, fence_token bigint, leased_until timestamptz)")
+	_, err = postgres.Adopt(t.Context(), pool, "old_fencepost_leases")
+	if !errors.Is(err, fencepost.ErrUnavailable) || !strings.Contains(err.Error(), "migrate up") {
+		t.Errorf("the schema is missing: %v", err)
+	}
+}
