@@ -140,7 +140,7 @@ func TestOneStatementRenewsAllLeases(t *testing.T) {
 
 func TestLeasesAreLookedUpByTheirName(t *testing.T) {
 	store := openStore(t, newFile(t))
-	for _, name := range []string{"acquire", "renew", "release", "preempt", "guard", "inspect", "awaited", "want", "list"} {
+	for _, name := range []string{"acquire", "renew", "release", "preempt", "guard", "inspect", "inspect_many", "awaited", "want", "list"} {
 		text, err := os.ReadFile("sql/" + name + ".sql")
 		if err != nil {
 			t.Fatal(err)

@@ -58,7 +58,7 @@ func grantInto(g *fencepost.Grant) func(*sql.Rows) error {
 	}
 }
 
-// Renew implements fencepost.Store: one statement whatever the number of leases, and a read only when one of them was not renewed.
+// Renew implements fencepost.Store: one statement whatever the number of leases, and one read for all that were not renewed.
 func (s *Store) Renew(ctx context.Context, tokens []fencepost.Token) ([]fencepost.Renewal, error) {
 	if len(tokens) == 0 {
 		return nil, nil
@@ -84,22 +84,46 @@ func (s *Store) Renew(ctx context.Context, tokens []fencepost.Token) ([]fencepos
 	if err != nil {
 		return nil, err
 	}
+	var missing []string
+	for _, t := range tokens {
+		if _, renewed := until[t]; !renewed {
+			missing = append(missing, t.Name)
+		}
+	}
+	rows, err := s.inspectMany(ctx, missing)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]fencepost.Renewal, len(tokens))
 	for i, t := range tokens {
-		end, renewed := until[t]
-		if renewed {
+		if end, renewed := until[t]; renewed {
 			out[i].LeasedUntil = end
 			continue
 		}
-		if err := s.Check(ctx, t); err == nil {
+		info, found := rows[t.Name]
+		out[i].Err = t.Refusal(info, found)
+		if out[i].Err == nil {
 			out[i].Err = fencepost.ErrBusy // granted to this very token in between: try again
-		} else if errors.Is(err, fencepost.ErrStale) {
-			out[i].Err = err
-		} else {
-			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// inspectMany returns the rows that there are, by name.
+func (s *Store) inspectMany(ctx context.Context, names []string) (map[string]fencepost.LeaseInfo, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	list, err := json.Marshal(names)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := collect(ctx, s, "inspect_many", scanLease, string(list))
+	byName := make(map[string]fencepost.LeaseInfo, len(rows))
+	for _, row := range rows {
+		byName[row.Name] = row
+	}
+	return byName, err
 }
 
 // Release implements fencepost.Store.
