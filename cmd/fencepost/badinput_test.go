@@ -13,6 +13,7 @@ import (
 )
 
 func TestNamesThatCannotBeLeases(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for _, tc := range []struct{ name, says string }{
 		{"", "empty"},
@@ -52,6 +53,7 @@ func (c *cli) nothingWasMade() {
 }
 
 func TestNamesThatLookOddAreLeasesOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		names := []string{
 			"a/b", "a%2Fb", "a%252Fb", "..", "?", "#", "x y", "x y ", "X Y", "🔒", "e\u0301", "\u00e9", "\u200fabc", "null", "%", "'", `"`, `\`, "-n",
@@ -78,6 +80,7 @@ func TestNamesThatLookOddAreLeasesOfTheirOwn(t *testing.T) {
 }
 
 func TestTTLsThatCannotBe(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for _, ttl := range []string{
 		"0", "0s", "-1", "-1s", "10", "5.5", "1e3", "null", "", " 1s", "1s ", "999ms", "1.0005s", "24h1ms", "25h", "9223372036854775807", "9223372036854775807s",
@@ -103,6 +106,7 @@ func TestTTLsThatCannotBe(t *testing.T) {
 }
 
 func TestCallsThatCannotWork(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for _, tc := range []struct {
 		args []string
@@ -158,6 +162,7 @@ func TestCallsThatCannotWork(t *testing.T) {
 }
 
 func TestDatabasesThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	nobody := closedAddress(t)
 	notSQLite := filepath.Join(c.dir, "notes.txt")
@@ -221,6 +226,7 @@ func closedAddress(t *testing.T) string {
 }
 
 func TestAReadOnlyFileIsSaidToBeOne(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.acquire("job", "--ttl", "1h")
 	file := filepath.Join(c.dir, "read-only.db")
@@ -254,6 +260,7 @@ func TestAReadOnlyFileIsSaidToBeOne(t *testing.T) {
 }
 
 func TestAServerWithoutTheSchemaNamesTheCommand(t *testing.T) {
+	t.Parallel()
 	onEveryServer(t, func(c *cli, s *testenv.Server, _ string) {
 		empty := createDatabase(c.T, s)
 		c = c.with(envDB, s.URLFor(empty))
@@ -271,6 +278,7 @@ func TestAServerWithoutTheSchemaNamesTheCommand(t *testing.T) {
 }
 
 func TestAWrongPasswordIsSaidWithoutShowingIt(t *testing.T) {
+	t.Parallel()
 	onEveryServer(t, func(c *cli, s *testenv.Server, database string) {
 		url := strings.Replace(s.URLFor(database), "://"+s.User+":"+s.Password+"@", "://nobody:s3cret-canary@", 1)
 		if !strings.Contains(url, "s3cret-canary") {

@@ -44,6 +44,7 @@ func checkDemo(c *cli, r result, database string) {
 }
 
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	checkDemo(c, c.run("demo", "--json"), "sqlite")
 	r := c.ok("demo")
@@ -62,6 +63,7 @@ func TestDemo(t *testing.T) {
 }
 
 func TestDemoOnAServerLeavesNothingThere(t *testing.T) {
+	t.Parallel()
 	onEveryServer(t, func(c *cli, s *testenv.Server, database string) {
 		objects := func() string {
 			if s.Kind == testenv.KindPostgres {
@@ -89,6 +91,7 @@ func TestDemoOnAServerLeavesNothingThere(t *testing.T) {
 var pidOfA = regexp.MustCompile(`SIGSTOP to A \(pid (\d+)\)`)
 
 func TestAnInterruptedDemoLeavesNoProcess(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
 		c := newCLI(t)
 		p := c.start("demo")
@@ -118,6 +121,7 @@ func TestAnInterruptedDemoLeavesNoProcess(t *testing.T) {
 
 // The check of the demo must notice a database that does not do what it promises.
 func TestTheDemoComplainsWhenTheFenceDidNotHold(t *testing.T) {
+	t.Parallel()
 	good := &outcome{Fences: map[string]int64{"A": 1, "B": 2}, ExitCodes: map[string]int{"A": exitStale, "B": 0}, Reason: "superseded", Current: 2, Winner: "B"}
 	if got := good.complaints(true); len(got) > 0 {
 		t.Errorf("complaints about a good outcome: %q", got)

@@ -9,6 +9,7 @@ import (
 )
 
 func TestEveryCommandExplainsItself(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
@@ -37,6 +38,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	type version struct{ Version, Go string }
 	if v := decode[version](c.ok("version", "--json")); v.Version == "" || !strings.HasPrefix(v.Go, "go1.") {
@@ -48,6 +50,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestOneJSONValueWhateverHappens(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.acquire("job")
 	for _, args := range [][]string{

@@ -13,6 +13,7 @@ import (
 )
 
 func TestLeasesAreListedByName(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		type list struct{ Leases []row }
 		if got := decode[list](c.ok("ls", "--json")); got.Leases == nil || len(got.Leases) != 0 {
@@ -41,6 +42,7 @@ func TestLeasesAreListedByName(t *testing.T) {
 }
 
 func TestAnOwnerTokenIsShownToNobody(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	g := c.acquire("job")
 	for _, args := range [][]string{{"ls"}, {"show", "job"}, {"events"}} {
@@ -53,6 +55,7 @@ func TestAnOwnerTokenIsShownToNobody(t *testing.T) {
 }
 
 func TestShowingANameThatIsUnknown(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	f := c.run("show", "job", "--json").exits(exitUsage).oneLine(`no lease "job" was ever acquired here`).failure()
 	if f.Error != "invalid" || f.Reason != "unknown_name" {
@@ -61,6 +64,7 @@ func TestShowingANameThatIsUnknown(t *testing.T) {
 }
 
 func TestEventsTellTheHistory(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		s := c.store()
 		a := c.acquire("job", "--ttl", "1s", "--holder", "A")
@@ -105,6 +109,7 @@ func TestEventsTellTheHistory(t *testing.T) {
 }
 
 func TestFollowingEvents(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		c.holding(c.acquire("job")).ok("release")
 		p := c.start("events", "job", "--follow", "--json", "--limit", "1")
@@ -130,6 +135,7 @@ func TestFollowingEvents(t *testing.T) {
 }
 
 func TestPreemptingALiveLease(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		a := c.acquire("job", "--ttl", "1h", "--holder", "A")
 		s := c.store()
@@ -166,6 +172,7 @@ func TestPreemptingALiveLease(t *testing.T) {
 
 // Fences that a floating-point number or 32 bits cannot hold.
 func TestLargeFencesAreExactEverywhere(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		c.acquire("job")
 		info := c.inspect(c.store(), "job")
@@ -190,6 +197,7 @@ func TestLargeFencesAreExactEverywhere(t *testing.T) {
 }
 
 func TestStrangeLabelsAreHarmlessOnATerminal(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.acquire("job \u202e", "--holder", "\x1b[31mred\x07 \u202egnp.exe <img src=x> 🔒 é")
 	execOn(t, c.url(), "UPDATE fencepost_leases SET holder = char(27) || ']0;title' || char(7) || char(10) || 'second line'")
@@ -208,6 +216,7 @@ func TestStrangeLabelsAreHarmlessOnATerminal(t *testing.T) {
 }
 
 func TestSQLIsRefusedWithAStaleToken(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		execOn(c.T, c.url(), "CREATE TABLE results (id INTEGER PRIMARY KEY, total INTEGER, note VARCHAR(50))")
 		a := c.acquire("job", "--ttl", "1h")
@@ -249,6 +258,7 @@ func TestSQLIsRefusedWithAStaleToken(t *testing.T) {
 
 // Ids are given out when a transaction asks for one, and become visible when it commits.
 func TestAFollowerShowsEventsThatCommitLate(t *testing.T) {
+	t.Parallel()
 	f := follower{seen: map[int64]time.Time{}}
 	now := time.Now()
 	event := func(ids ...int64) (events []fencepost.Event) {

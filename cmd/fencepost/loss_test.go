@@ -40,6 +40,7 @@ func anyAlive(pids []string) bool {
 
 // A partition that the holder cannot see: its processes must be dead while the lease still stands, by the database's own clock.
 func TestTheCommandIsDeadBeforeTheLeaseEndsWhenTheDatabaseFallsSilent(t *testing.T) {
+	t.Parallel()
 	onEveryServer(t, func(direct *cli, s *testenv.Server, database string) {
 		proxy := testenv.NewProxy(direct.T, s.Addr())
 		behind := direct.with(envDB, s.URLVia(proxy.Addr(), database))
@@ -77,6 +78,7 @@ func TestTheCommandIsDeadBeforeTheLeaseEndsWhenTheDatabaseFallsSilent(t *testing
 }
 
 func TestTheCommandIsStoppedWhenTheLeaseIsTakenAway(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		// A command that ends with 0 when it is told to stop has not succeeded.
 		p := c.start("run", "job", "--ttl", "3s", "--", "sh", "-c", `trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
@@ -103,12 +105,14 @@ func TestTheCommandIsStoppedWhenTheLeaseIsTakenAway(t *testing.T) {
 
 // The loss happens when it can no longer be noticed by a renewal: right before the command ends.
 func TestALossAtTheVeryEndIsNotSuccess(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	p := c.start("run", "job", "--ttl", "1h", "--", "sh", "-c", fmt.Sprintf(`%s preempt job --fence 1 --reason now --db %q >/dev/null; exit 0`, program, c.url()))
 	p.wait().exits(exitStale).oneLine("superseded by fence 2", "before the command ended by itself with exit code 0")
 }
 
 func TestTheLeaseIsFreeAsSoonAsTheCommandWasInterrupted(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		s := c.store()
 		p := c.start("run", "job", "--ttl", "5m", "--", "sh", "-c", "echo ready; exec sleep 1000")
@@ -123,6 +127,7 @@ func TestTheLeaseIsFreeAsSoonAsTheCommandWasInterrupted(t *testing.T) {
 
 // A renewal is on its way while the run ends: it must neither keep the release from happening nor bring the lease back.
 func TestALateRenewalCannotTakeTheReleaseBack(t *testing.T) {
+	t.Parallel()
 	onEveryServer(t, func(direct *cli, s *testenv.Server, database string) {
 		proxy := testenv.NewProxy(direct.T, s.Addr())
 		store := direct.store()
@@ -143,6 +148,7 @@ func TestALateRenewalCannotTakeTheReleaseBack(t *testing.T) {
 }
 
 func TestTheReleaseDoesNotWaitForADatabaseThatIsGone(t *testing.T) {
+	t.Parallel()
 	onEveryServer(t, func(direct *cli, s *testenv.Server, database string) {
 		proxy := testenv.NewProxy(direct.T, s.Addr())
 		p := direct.with(envDB, s.URLVia(proxy.Addr(), database)).start("run", "job", "--ttl", "5m", "--", "sh", "-c", "echo ready; read x </dev/null; exec sleep 1000")
@@ -159,6 +165,7 @@ func TestTheReleaseDoesNotWaitForADatabaseThatIsGone(t *testing.T) {
 
 // What SIGKILL leaves behind: no process, and a lease that ends by itself.
 func TestAKilledHolderIsSucceededAfterItsTTL(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	p := c.start("run", "job", "--ttl", "2s", "--", "sh", "-c", stubborn)
 	pids := p.pids()
@@ -175,6 +182,7 @@ func TestAKilledHolderIsSucceededAfterItsTTL(t *testing.T) {
 }
 
 func TestALongCommandKeepsItsLease(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		s := c.store()
 		p := c.start("run", "job", "--ttl", "2s", "--", "sh", "-c", "echo ready; exec sleep 1000")
@@ -193,6 +201,7 @@ func TestALongCommandKeepsItsLease(t *testing.T) {
 }
 
 func TestTheStoppingFitsTheTTL(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		ttl, killAfter, margin time.Duration
 		given, fits            bool
@@ -211,5 +220,25 @@ func TestTheStoppingFitsTheTTL(t *testing.T) {
 		if (err == nil) != tc.fits || (tc.fits && got.margin() != tc.margin) {
 			t.Errorf("%+v: %+v, %v", tc, got, err)
 		}
+	}
+}
+
+// A paused run cannot stop its command; it does so the moment it is resumed.
+func TestAResumedRunStopsACommandThatLostItsLease(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	s := c.store()
+	p := c.start("run", "job", "--ttl", "2s", "--", "sh", "-c", stubborn)
+	pids := p.pids()
+	p.signal(syscall.SIGSTOP)
+	c.awaitState(s, "job", fencepost.StateExpired)
+	c.acquire("job", "--ttl", "1h")
+	p.signal(syscall.SIGCONT)
+	p.wait().exits(exitStale)
+	if anyAlive(pids) {
+		t.Error("the command lives")
+	}
+	if info := c.inspect(s, "job"); info.State() != fencepost.StateHeld || info.Fence != 2 {
+		t.Errorf("the successor's lease is %s, fence %d", info.State(), info.Fence)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,6 +38,11 @@ func buildAndRun(m *testing.M) int {
 	program = filepath.Join(folder, "fencepost")
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+		return 1
+	}
+	// They mostly wait, for leases to run out and for servers that do not answer.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
@@ -125,87 +130,6 @@ func (c *cli) ok(args ...string) result {
 		c.Fatalf("fencepost %q: exit code %d\n%s%s", args, r.code, r.stdout, r.stderr)
 	}
 	return r
-}
-
-// process is the program in the background.
-type process struct {
-	*cli
-	args           []string
-	cmd            *exec.Cmd
-	began          time.Time
-	stdout, stderr syncBuffer
-	done           chan struct{}
-	err            error
-	took           time.Duration
-}
-
-func (c *cli) start(args ...string) *process {
-	c.Helper()
-	return c.startVia(nil, args...)
-}
-
-// startVia starts the program by another one.
-func (c *cli) startVia(starter []string, args ...string) *process {
-	c.Helper()
-	p := &process{cli: c, args: args, done: make(chan struct{}), began: time.Now()}
-	p.cmd = c.command(context.Background(), args...)
-	if len(starter) > 0 {
-		path, err := exec.LookPath(starter[0])
-		if err != nil {
-			c.Fatal(err)
-		}
-		p.cmd.Path, p.cmd.Args = path, append(append([]string{}, starter...), p.cmd.Args...)
-	}
-	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
-	p.cmd.WaitDelay = 5 * time.Second // a child that was left behind keeps the pipes open
-	if err := p.cmd.Start(); err != nil {
-		c.Fatal(err)
-	}
-	go func() {
-		p.err = p.cmd.Wait()
-		p.took = time.Since(p.began)
-		close(p.done)
-	}()
-	c.Cleanup(func() {
-		p.cmd.Process.Kill()
-		<-p.done
-	})
-	return p
-}
-
-func (p *process) wait() result {
-	p.Helper()
-	patience := time.NewTimer(testPatience)
-	defer patience.Stop()
-	select {
-	case <-p.done:
-	case <-patience.C:
-		p.Fatalf("fencepost %q does not end\n%s%s", p.args, p.stdout.String(), p.stderr.String())
-	}
-	if _, exited := errors.AsType[*exec.ExitError](p.err); p.err != nil && !exited {
-		p.Fatalf("fencepost %q: %v", p.args, p.err)
-	}
-	code := p.cmd.ProcessState.ExitCode()
-	if status := p.cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
-		code = -int(status.Signal())
-	}
-	return result{p.T, p.args, p.stdout.String(), p.stderr.String(), code, p.took}
-}
-
-func (p *process) running() bool {
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
-	}
-}
-
-func (p *process) signal(s syscall.Signal) {
-	p.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		p.Fatalf("%v to fencepost %q: %v", s, p.args, err)
-	}
 }
 
 // exits checks the exit code, and that a failure is one line on stderr.
@@ -306,20 +230,6 @@ func (c *cli) until(what string, happened func() bool) {
 			c.Fatalf("waited %v in vain for %s", testPatience, what)
 		}
 	}
-}
-
-// said waits until the process has written a text.
-func (p *process) said(text string) {
-	p.Helper()
-	p.until(fmt.Sprintf("fencepost %q to say %q", p.args, text), func() bool {
-		if strings.Contains(p.stdout.String()+p.stderr.String(), text) {
-			return true
-		}
-		if !p.running() {
-			p.Fatalf("fencepost %q ended without saying %q:\n%s%s", p.args, text, p.stdout.String(), p.stderr.String())
-		}
-		return false
-	})
 }
 
 func mustRead(t *testing.T, path string) []byte {

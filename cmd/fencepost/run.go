@@ -207,6 +207,9 @@ func (r *runner) settle(lease *fencepost.Lease, result supervise.Result, runErr 
 		lost = result.Cause
 	}
 	released, releaseErr := lease.Release(context.Background())
+	if stale, ok := errors.AsType[*fencepost.StaleError](lost); ok && stale.Reason == fencepost.ReasonLocalDeadline && errors.Is(releaseErr, fencepost.ErrStale) {
+		lost = releaseErr // the database was heard after all, and knows more
+	}
 	switch {
 	case lost != nil && runErr == nil:
 		return fmt.Errorf("%w (the command %s)", lost, ending(result))

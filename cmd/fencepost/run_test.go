@@ -13,6 +13,7 @@ import (
 )
 
 func TestRunReturnsTheCommandsOwnCode(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	if err := os.WriteFile(filepath.Join(c.dir, "plain"), []byte("no program"), 0o644); err != nil {
 		t.Fatal(err)
@@ -44,6 +45,7 @@ func TestRunReturnsTheCommandsOwnCode(t *testing.T) {
 }
 
 func TestRunGivesTheTokenToTheCommand(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		c.acquire("job") // so that the command's fence is not the first one
 		s := c.store()
@@ -60,6 +62,7 @@ func TestRunGivesTheTokenToTheCommand(t *testing.T) {
 }
 
 func TestRunPassesStdinAndOutput(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	p := c.startVia([]string{"sh", "-c", `echo hello | "$0" "$@"`}, "run", "job", "--", "sh", "-c", `read x; echo "got $x"; echo "oops" >&2`)
 	if r := p.wait().exits(0); r.stdout != "got hello\n" || r.stderr != "oops\n" {
@@ -72,6 +75,7 @@ func TestRunPassesStdinAndOutput(t *testing.T) {
 }
 
 func TestRunForwardsSignalsAndReleasesAfterTheCommand(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	s := c.store()
 	for _, signal := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
@@ -115,6 +119,7 @@ func TestRunForwardsSignalsAndReleasesAfterTheCommand(t *testing.T) {
 }
 
 func TestTheCommandInheritsNoOtherDescriptor(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	r := c.ok("run", "job", "--", "sh", "-c", "ls /proc/$$/fd; :")
 	if got := strings.Fields(r.stdout); !slices.Equal(got, []string{"0", "1", "2"}) {
@@ -123,6 +128,7 @@ func TestTheCommandInheritsNoOtherDescriptor(t *testing.T) {
 }
 
 func TestNothingOutlivesTheCommandUnlessItIsAllowedTo(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	s := c.store()
 	daemon := `setsid sh -c 'echo $$ > daemon; exec sleep 1000' >/dev/null 2>&1 </dev/null & while [ ! -s daemon ]; do :; done; exit 4`

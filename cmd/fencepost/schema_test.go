@@ -11,6 +11,7 @@ import (
 )
 
 func TestTheSchemaIsAppliedOnceByManyReplicas(t *testing.T) {
+	t.Parallel()
 	onEveryServer(t, func(c *cli, s *testenv.Server, _ string) {
 		c = c.with(envDB, s.URLFor(createDatabase(c.T, s)))
 		var replicas []*process
@@ -35,6 +36,7 @@ func TestTheSchemaIsAppliedOnceByManyReplicas(t *testing.T) {
 }
 
 func TestThePrintedSchemaNeedsNoDatabase(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for _, engine := range []string{"sqlite", "postgres", "mysql", "mariadb"} {
 		text := c.ok("migrate", "sql", "--engine", engine, "--prefix", "app_").stdout
@@ -53,6 +55,7 @@ func TestThePrintedSchemaNeedsNoDatabase(t *testing.T) {
 }
 
 func TestAnOldTableOfLeasesIsAdopted(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		columns := "lease_name VARCHAR(100) PRIMARY KEY, owner_token VARCHAR(100), fence_token BIGINT, leased_until TIMESTAMP NULL"
 		execOn(c.T, c.url(), "CREATE TABLE old_leases ("+columns+")")
@@ -77,6 +80,7 @@ func TestAnOldTableOfLeasesIsAdopted(t *testing.T) {
 }
 
 func TestDoctorFindsAHealthyDatabaseSafe(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		type diagnosis struct {
 			Safe     bool
@@ -104,6 +108,7 @@ func TestDoctorFindsAHealthyDatabaseSafe(t *testing.T) {
 }
 
 func TestTwoPrefixesAreTwoSetsOfLeases(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		c.acquire("job", "--ttl", "1h")
 		other := c.with(envPrefix, "app_")
@@ -122,6 +127,7 @@ func TestTwoPrefixesAreTwoSetsOfLeases(t *testing.T) {
 }
 
 func TestTwoSchemasAreTwoSetsOfLeases(t *testing.T) {
+	t.Parallel()
 	server := testenv.Postgres(t)
 	c := newCLIOn(t, server.URLFor(createDatabase(t, server)))
 	execOn(t, c.url(), `CREATE SCHEMA "My Jobs"`)
@@ -140,6 +146,7 @@ func TestTwoSchemasAreTwoSetsOfLeases(t *testing.T) {
 }
 
 func TestWhereTheDatabaseIsNamed(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	file := filepath.Join(t.TempDir(), "url")
 	if err := os.WriteFile(file, []byte("sqlite:from-file.db\nanother line\n"), 0o600); err != nil {
@@ -168,6 +175,7 @@ func TestWhereTheDatabaseIsNamed(t *testing.T) {
 }
 
 func TestTheCommandFindsTheDatabaseFromElsewhere(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	file := filepath.Join(t.TempDir(), "url")
 	if err := os.WriteFile(file, []byte(fmt.Sprintf("sqlite:%s/x.db\n", c.dir)), 0o600); err != nil {

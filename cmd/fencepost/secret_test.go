@@ -12,6 +12,7 @@ import (
 
 // A password is in no output of any command, whether it works or not.
 func TestNoCommandShowsThePassword(t *testing.T) {
+	t.Parallel()
 	const canary = "c4nary%25%40%2Fpass" // with characters that a URL has to escape
 	onEveryServer(t, func(c *cli, s *testenv.Server, database string) {
 		create := fmt.Sprintf("CREATE USER canary_%s IDENTIFIED BY 'c4nary%%@/pass'", database[len(database)-10:])

@@ -9,6 +9,7 @@ import (
 
 // A server that accepts connections and never answers.
 func TestASilentDatabaseIsAnErrorAndNotAHang(t *testing.T) {
+	t.Parallel()
 	onEveryServer(t, func(c *cli, s *testenv.Server, database string) {
 		proxy := testenv.NewProxy(c.T, s.Addr())
 		proxy.Blackhole()

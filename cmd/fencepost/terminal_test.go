@@ -3,10 +3,13 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/creack/pty"
+
+	"github.com/fencepost/fencepost"
 )
 
 // terminal runs the program on a terminal of its own.
@@ -17,8 +20,24 @@ type terminal struct {
 
 func (c *cli) onTerminal(args ...string) *terminal {
 	c.Helper()
-	p := &process{cli: c, args: args, done: make(chan struct{})}
-	p.cmd = c.command(c.Context(), args...)
+	return c.begin(c.command(c.Context(), args...), args)
+}
+
+// onShell runs a script with job control, as an interactive shell has it; "$0" is the program, and "$@" the arguments.
+func (c *cli) onShell(script string, args ...string) *terminal {
+	c.Helper()
+	cmd := c.command(c.Context(), args...)
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		c.Fatal(err)
+	}
+	cmd.Path, cmd.Args = bash, append([]string{"bash", "--norc", "--noprofile", "-m", "-c", script}, cmd.Args...)
+	return c.begin(cmd, args)
+}
+
+func (c *cli) begin(cmd *exec.Cmd, args []string) *terminal {
+	c.Helper()
+	p := &process{cli: c, args: args, done: make(chan struct{}), cmd: cmd}
 	p.cmd.Env = append(p.cmd.Env, "TERM=xterm")
 	tty, err := pty.Start(p.cmd)
 	if err != nil {
@@ -57,6 +76,7 @@ func (t *terminal) types(text string) {
 }
 
 func TestTheCommandCanReadFromTheTerminal(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	p := c.onTerminal("run", "job", "--", "sh", "-c", `echo ready; read x; echo "got <$x>"`)
 	p.said("ready")
@@ -68,6 +88,7 @@ func TestTheCommandCanReadFromTheTerminal(t *testing.T) {
 }
 
 func TestCtrlCReachesTheCommandOnce(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	p := c.onTerminal("run", "job", "--", "sh", "-c", `trap 'n=$((n+1)); echo "int $n"' INT; echo ready; read x; read x; echo "all $n"; exit 3`)
 	p.said("ready")
@@ -85,6 +106,7 @@ func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 }
 
 func TestColourIsForTerminalsThatWantIt(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for _, tc := range []struct {
 		env    []string
@@ -95,5 +117,39 @@ func TestColourIsForTerminalsThatWantIt(t *testing.T) {
 		if got := strings.Contains(p.stdout.String(), "\x1b["); got != tc.colour {
 			t.Errorf("environment %q: colour %t\n%s", tc.env, got, fmt.Sprintf("%q", p.stdout.String()))
 		}
+	}
+}
+
+// suspending runs a command, hands the terminal back after Ctrl-Z, and continues it when a line is typed.
+const suspending = `"$0" "$@"; echo "suspended $?"; read line; fg; exit $?`
+
+func TestASuspendedCommandDoesNotGoOnWithoutTheLease(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	s := c.store()
+	p := c.onShell(suspending, "run", "job", "--ttl", "2s", "--", "sh", "-c", `echo ready; while read x; do echo "went on <$x>"; done`)
+	p.said("ready")
+	p.types("\x1a")
+	p.said("suspended 1")
+	c.awaitState(s, "job", fencepost.StateExpired)
+	c.acquire("job", "--ttl", "1h")
+	p.types("fg\nafter\n")
+	p.wait().exits(exitStale)
+	if out := p.stdout.String(); strings.Contains(out, "went on") || !strings.Contains(out, "superseded by fence 2") {
+		t.Errorf("the terminal shows %q", out)
+	}
+}
+
+func TestASuspendedCommandGoesOnWhileTheLeaseStands(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	p := c.onShell(suspending, "run", "job", "--ttl", "1h", "--", "sh", "-c", `echo ready; read x; echo "went on <$x>"`)
+	p.said("ready")
+	p.types("\x1a")
+	p.said("suspended 1")
+	p.types("fg\nnow\n")
+	p.wait().exits(0)
+	if out := p.stdout.String(); !strings.Contains(out, "went on <now>") {
+		t.Errorf("the terminal shows %q", out)
 	}
 }

@@ -10,6 +10,7 @@ import (
 )
 
 func TestHarmlessShowsWhatDoesNotPrint(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"plain é 🔒":      "plain é 🔒",
 		"a\x1b[31mb\x07": `a\x1b[31mb\a`,
@@ -27,6 +28,7 @@ func TestHarmlessShowsWhatDoesNotPrint(t *testing.T) {
 }
 
 func TestAShellReadsAQuotedTextAsItIs(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"", "a b", "it's", "$(id)", "`id`", `\`, `"`, "a\nb", "*", "~", "!x", "''", "é🔒", "-n"} {
 		out, err := exec.CommandContext(t.Context(), "sh", "-c", "x="+shellQuote(text)+`; printf '%s' "$x"`).Output()
 		if err != nil || string(out) != text {
@@ -36,6 +38,7 @@ func TestAShellReadsAQuotedTextAsItIs(t *testing.T) {
 }
 
 func TestRedactingFindsPasswords(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ url, text, want string }{
 		{"postgres://u:hunter22@h/d", "cannot connect to postgres://u:hunter22@h/d", "cannot connect to postgres://u:***@h/d"},
 		{"postgres://u:hunter22@h/d", "password hunter22 is wrong", "password *** is wrong"},
@@ -53,6 +56,7 @@ func TestRedactingFindsPasswords(t *testing.T) {
 }
 
 func TestErrorsHaveTheirExitCodes(t *testing.T) {
+	t.Parallel()
 	lost := errors.New("broken pipe")
 	for _, tc := range []struct {
 		err  error

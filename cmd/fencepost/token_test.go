@@ -11,6 +11,7 @@ import (
 )
 
 func TestATokenLivesFromAcquireToRelease(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		first := c.acquire("report", "--ttl", "1m", "--holder", "night shift")
 		if first.Fence != 1 || first.Lease != "report" || first.Holder != "night shift" || first.Owner == "" {
@@ -51,6 +52,7 @@ func TestATokenLivesFromAcquireToRelease(t *testing.T) {
 }
 
 func TestAScriptCanEvaluateTheToken(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	name := `it's "$(touch pwned)" ` + "`touch pwned`; # \\ é🔒"
 	script := exec.CommandContext(t.Context(), "sh", "-euc", fmt.Sprintf(`
@@ -71,6 +73,7 @@ func TestAScriptCanEvaluateTheToken(t *testing.T) {
 }
 
 func TestAnOldHolderCannotReleaseItsSuccessorsLease(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		s := c.store()
 		a := c.acquire("job", "--ttl", "1s")
@@ -94,6 +97,7 @@ func TestAnOldHolderCannotReleaseItsSuccessorsLease(t *testing.T) {
 }
 
 func TestAnExpiredLeaseIsNotRevived(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		s := c.store()
 		a := c.acquire("job", "--ttl", "1s")
@@ -110,6 +114,7 @@ func TestAnExpiredLeaseIsNotRevived(t *testing.T) {
 }
 
 func TestEqualLabelsAreNotTheSameHolder(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	a := c.acquire("job", "--holder", "web-1:1")
 	c.run("acquire", "job", "--holder", "web-1:1").exits(exitHeld).oneLine(`"web-1:1"`)
@@ -120,6 +125,7 @@ func TestEqualLabelsAreNotTheSameHolder(t *testing.T) {
 }
 
 func TestATokenMustBeWhole(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	g := c.acquire("job")
 	c.acquire("other")
@@ -151,6 +157,7 @@ func TestATokenMustBeWhole(t *testing.T) {
 }
 
 func TestATokenThatWasNeverGrantedIsRefused(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		g := c.acquire("job")
 		s := c.store()

@@ -14,6 +14,7 @@ import (
 )
 
 func TestASingleTryAnswersAtOnce(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		c.acquire("job", "--ttl", "1h", "--holder", "A")
 		for _, args := range [][]string{{}, {"--wait=0"}, {"--wait=0s"}} {
@@ -33,6 +34,7 @@ func TestASingleTryAnswersAtOnce(t *testing.T) {
 }
 
 func TestAWaiterGetsTheLeaseWhenItIsReleased(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		a := c.acquire("job", "--ttl", "1h")
 		s := c.store()
@@ -49,6 +51,7 @@ func TestAWaiterGetsTheLeaseWhenItIsReleased(t *testing.T) {
 }
 
 func TestAWaiterGetsTheLeaseOfAHolderThatIsGone(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.acquire("job", "--ttl", "1s", "--holder", "gone")
 	if g := decode[granted](c.ok("acquire", "job", "--wait", "--json", "--ttl", "1h")); g.Fence != 2 {
@@ -58,6 +61,7 @@ func TestAWaiterGetsTheLeaseOfAHolderThatIsGone(t *testing.T) {
 
 // The holder's row changes all the time and others ask for the lease all the time: neither may shorten or lengthen the wait.
 func TestAWaitLastsAsLongAsItWasAskedFor(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		const wait = 2 * time.Second
 		s := c.store()
@@ -90,6 +94,7 @@ func TestAWaitLastsAsLongAsItWasAskedFor(t *testing.T) {
 }
 
 func TestASignalEndsTheWaiting(t *testing.T) {
+	t.Parallel()
 	onEveryDatabase(t, func(c *cli) {
 		s := c.store()
 		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
@@ -128,6 +133,7 @@ func TestASignalEndsTheWaiting(t *testing.T) {
 }
 
 func TestAnIgnoredSignalStaysIgnored(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	s := c.store()
 	a := c.acquire("job", "--ttl", "1h")
