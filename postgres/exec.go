@@ -138,6 +138,8 @@ func (f fenced) verdict(ctx context.Context, err error) error {
 		return judge(ctx, err, true)
 	}
 	switch e.Code {
+	case codeReadOnly: // the guard comes first, and locks
+		return unavailable(ctx, err)
 	case codeNoFunction, codeSchemaMissing, codeNoTable, codePrivilege:
 		for _, ours := range []string{"guard", "leases"} {
 			if strings.Contains(e.Message, f.place.names.Prefix+ours) {

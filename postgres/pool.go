@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -74,28 +73,31 @@ func configOf(text string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// safeDetail is what the driver says of a parameter, if it is sure to contain no secret.
+// safeDetail is what the driver says of a parameter, if it is sure to contain no secret. The driver puts the URL, as far as it could
+// blacken it, in front, between backticks.
 func safeDetail(err error, u *url.URL, query url.Values) string {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			break
-		}
-		err = inner
+	const general = "a parameter has a value that the driver does not take; write it like " + urlForm
+	_, detail, found := cutLast(err.Error(), "`: ")
+	if !found {
+		return general
 	}
-	detail := err.Error()
 	secrets := append(query["password"], query["sslpassword"]...)
 	if password, ok := u.User.Password(); ok {
-		secrets = append(secrets, password)
+		secrets = append(secrets, password, url.QueryEscape(password), url.PathEscape(password))
 	}
-	_, whole := errors.AsType[*pgconn.ParseConfigError](err) // its text has all of the URL
 	for _, secret := range secrets {
-		whole = whole || secret != "" && strings.Contains(detail, secret)
-	}
-	if whole {
-		return "a parameter has a value that the driver does not take; write it like " + urlForm
+		if secret != "" && strings.Contains(detail, secret) {
+			return general
+		}
 	}
 	return detail
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
 }
 
 func badURL(format string, args ...any) error {
