@@ -41,9 +41,9 @@ func classify(ctx context.Context, names sqlstore.Names, err error) error {
 	case sqlite3.SQLITE_READONLY:
 		return fmt.Errorf("%w: the database is read-only; leases need to write: %w", fencepost.ErrUnavailable, err)
 	case sqlite3.SQLITE_NOTADB:
-		return fmt.Errorf("%w: the file is not a SQLite database: %w", fencepost.ErrUnavailable, err)
+		return fmt.Errorf("%w: the file is not a SQLite database; it was left as it is: %w", fencepost.ErrUnavailable, err)
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH:
-		return fmt.Errorf("%w: the file cannot be opened: %w", fencepost.ErrUnavailable, err)
+		return fmt.Errorf("%w: the file cannot be opened; look at the permissions of the file and its folder: %w", fencepost.ErrUnavailable, err)
 	case sqlite3.SQLITE_FULL:
 		return fmt.Errorf("%w: no room to write: %w", fencepost.ErrUnavailable, err)
 	case sqlite3.SQLITE_ERROR:

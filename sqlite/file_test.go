@@ -34,13 +34,17 @@ func openStore(t *testing.T, path string, opts ...sqlite.Option) *sqlite.Store {
 // applicationPool is a pool as an application would open it, with transactions of the given kind (deferred, immediate) and PRAGMAs.
 func applicationPool(t *testing.T, path, txlock string, pragmas ...string) *sql.DB {
 	t.Helper()
-	query := url.Values{"_pragma": pragmas, "_txlock": {txlock}}
-	pool, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
+	pool, err := poolOf(path, txlock, pragmas...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { pool.Close() })
 	return pool
+}
+
+func poolOf(path, txlock string, pragmas ...string) (*sql.DB, error) {
+	query := url.Values{"_pragma": pragmas, "_txlock": {txlock}}
+	return sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
 }
 
 func mustExec(t *testing.T, db interface {

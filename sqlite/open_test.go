@@ -164,6 +164,8 @@ func TestURLsThatNameNoFileAreInvalid(t *testing.T) {
 func TestFilesThatAreNoDatabaseAreLeftAsTheyAre(t *testing.T) {
 	for name, content := range map[string]string{
 		"one byte":         "x",
+		"511 bytes":        strings.Repeat("x", 511),
+		"512 bytes":        strings.Repeat("x", 512),
 		"half a header":    "SQLite f",
 		"a text":           strings.Repeat("dear diary\n", 500),
 		"only the header":  "SQLite format 3\x00",
@@ -200,6 +202,7 @@ func TestFilesThatCannotBeOpenedAreUnavailable(t *testing.T) {
 		filepath.Join(folder, "missing", "x.db"): "missing",
 		filepath.Join(newer, "x.db"):             "newer.db",
 		newer:                                    "99",
+		os.DevNull:                               "no regular file",
 	} {
 		store, err := sqlite.Open(t.Context(), "sqlite:"+path)
 		if err == nil {

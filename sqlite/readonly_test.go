@@ -45,7 +45,7 @@ func TestWithoutRightsToWriteTheDatabaseIsUnavailable(t *testing.T) {
 		"file read-only":       {0o444, 0o777, []string{"read-only", "readonly"}},
 		"folder read-only":     {0o666, 0o555, []string{"cannot be opened", "read-only", "readonly"}},
 		"both":                 {0o444, 0o555, []string{"cannot be opened", "read-only", "readonly"}},
-		"file not readable":    {0o000, 0o777, []string{"permission denied"}},
+		"file not readable":    {0o000, 0o777, []string{"cannot be opened"}},
 		"folder not readable":  {0o666, 0o000, []string{"permission denied"}},
 		"no file yet":          {0, 0o555, []string{"cannot be opened", "permission"}},
 	} {

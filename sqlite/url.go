@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -18,8 +17,8 @@ import (
 // Scheme begins the URLs of this package: sqlite:PATH.
 const Scheme = "sqlite"
 
-// header begins every SQLite file.
-const header = "SQLite format 3\x00"
+// smallestPage is the size of the smallest SQLite file that is not empty.
+const smallestPage = 512
 
 // settings go into every connection's DSN: a PRAGMA run once would reach one connection of the pool only.
 //
@@ -80,7 +79,9 @@ func pathOf(rawURL string) (string, error) {
 	return path, nil
 }
 
-// inspectFile says what is wrong with a file before SQLite touches it.
+// inspectFile says what is wrong with a file before SQLite touches it. It must not open the file: the system drops all of a process's
+// POSIX locks on a file when the process closes any descriptor of it, and with them those of its SQLite connections. Whether the
+// content is a database is for SQLite to say.
 func inspectFile(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,14 +97,12 @@ func inspectFile(path string) error {
 	if info.IsDir() {
 		return fmt.Errorf("%w: sqlite file %q is a folder", fencepost.ErrUnavailable, path)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("%w: sqlite file: %w", fencepost.ErrUnavailable, err)
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%w: sqlite file %q is no regular file (%s)", fencepost.ErrUnavailable, path, info.Mode().Type())
 	}
-	defer f.Close()
-	start := make([]byte, len(header))
-	if n, err := io.ReadFull(f, start); (err == nil || n > 0) && string(start) != header {
-		return fmt.Errorf("%w: %q is not a SQLite database; it was left as it is", fencepost.ErrUnavailable, path)
+	// SQLite takes the smallest of files for empty ones, and writes over them.
+	if size := info.Size(); 0 < size && size < smallestPage {
+		return fmt.Errorf("%w: %q is not a SQLite database, its size is %d; it was left as it is", fencepost.ErrUnavailable, path, size)
 	}
 	return nil
 }
