@@ -3,10 +3,12 @@
 package supervise
 
 import (
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -28,10 +30,30 @@ func leavesDaemons(t *testing.T, policy Policy) (r *running, daemons []int, endD
 	t.Cleanup(func() { w.Close() })
 	c := part("daemonise", fifo)
 	c.Orphans = policy
+	logged := make(logLines, 64)
+	c.Logger = slog.New(slog.NewTextHandler(logged, nil))
 	r = begin(t, c)
+	r.logged = logged
 	daemons = r.pids(2)
 	slices.Sort(daemons)
 	return r, daemons, func() { w.Close() }
+}
+
+type logLines chan string
+
+func (l logLines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// untilReported waits until Run has seen what outlived the command.
+func (r *running) untilReported(processes int) {
+	r.t.Helper()
+	for processes > 0 {
+		if strings.Contains(nextLine(r.t, r.logged), "outlived the command") {
+			processes--
+		}
+	}
 }
 
 func (r *running) endCommand() {
@@ -75,7 +97,7 @@ func TestStubbornOrphansAreKilled(t *testing.T) {
 func TestOrphansAreWaitedFor(t *testing.T) {
 	r, daemons, endDaemons := leavesDaemons(t, Wait)
 	r.endCommand()
-	eventually(t, "the command has ended", func() bool { return stateOf(r.leaderPID()) == "Z" })
+	r.untilReported(2)
 	r.mustRun()
 	endDaemons()
 	for range daemons {
@@ -93,7 +115,7 @@ func TestOrphansAreWaitedFor(t *testing.T) {
 func TestWaitingForOrphansEndsWithASignal(t *testing.T) {
 	r, daemons, _ := leavesDaemons(t, Wait)
 	r.endCommand()
-	eventually(t, "the command has ended", func() bool { return stateOf(r.leaderPID()) == "Z" })
+	r.untilReported(2)
 	r.signals <- syscall.SIGTERM
 	if result := r.over(); result.Stopped || result.ExitCode != 0 {
 		t.Errorf("%+v", result)
@@ -115,10 +137,13 @@ func TestWaitingForOrphansEndsWithTheContext(t *testing.T) {
 				return time.Now().Add(time.Hour)
 			}
 		}
+		logged := make(logLines, 64)
+		c.Logger = slog.New(slog.NewTextHandler(logged, nil))
 		r := begin(t, c)
+		r.logged = logged
 		pids := r.pids(1)
 		r.endCommand()
-		eventually(t, "the command has ended", func() bool { return stateOf(r.leaderPID()) == "Z" })
+		r.untilReported(1)
 		close(ends)
 		r.stop(errLost)
 		result := r.over()

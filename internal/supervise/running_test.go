@@ -26,6 +26,7 @@ type running struct {
 	signals chan os.Signal
 	input   io.WriteCloser
 	lines   <-chan string
+	logged  <-chan string // for tests that wait for a log line
 	done    chan struct{}
 	result  Result
 	err     error
@@ -178,21 +179,4 @@ func stateOf(pid int) string {
 	}
 	_, after, _ := strings.Cut(string(text), ") ")
 	return after[:1]
-}
-
-// leaderPID finds the command's process: the child of this process that leads a group.
-func (r *running) leaderPID() int {
-	r.t.Helper()
-	all, err := allProcesses()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for pid, p := range all {
-		if p.parent == os.Getpid() && p.group == pid {
-			if name, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); p.dead || name != "" {
-				return pid
-			}
-		}
-	}
-	return 0
 }
