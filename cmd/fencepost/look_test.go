@@ -35,6 +35,12 @@ func TestLeasesAreListedByName(t *testing.T) {
 		if got := names("--after", "a", "--limit", "2"); got != "ab b" {
 			c.Errorf("listed after a, two: %s", got)
 		}
+		if r := c.ok("ls", "--limit", "2"); !strings.Contains(r.stderr, "--after") {
+			c.Errorf("a cut list does not say so: %q", r.stderr)
+		}
+		if r := c.ok("ls"); r.stderr != "" {
+			c.Errorf("a whole list says %q", r.stderr)
+		}
 		if got := c.ok("ls").stdout; strings.Count(got, "\n") != 6 || !strings.Contains(got, "of é") {
 			c.Errorf("the table is\n%s", got)
 		}

@@ -57,6 +57,9 @@ free, or expired (not released, run out, and nobody took it over).`, 0, exitUsag
 				for i, info := range found {
 					rows[i] = rowOf(info)
 				}
+				if len(found) == q.Limit {
+					a.log.Warn("there may be more leases, go on with --after", "last", found[len(found)-1].Name)
+				}
 				return a.out.print(struct {
 					Leases []row `json:"leases"`
 				}{rows}, func(w io.Writer) {
