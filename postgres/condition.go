@@ -17,6 +17,7 @@ type condition struct {
 	standby, readOnly   bool
 	version             int
 	encoding            string
+	clientEncoding      string
 	installed, fenceKey bool
 	missing             string // the grants that the user lacks, as SQL
 	triggers            int
@@ -26,7 +27,7 @@ type condition struct {
 
 // scanCondition reads the columns of the statement ready.
 func scanCondition(rows pgx.Rows) (c condition, err error) {
-	err = rows.Scan(&c.standby, &c.readOnly, &c.version, &c.encoding, &c.installed, &c.missing, &c.fenceKey, &c.triggers, &c.versioned)
+	err = rows.Scan(&c.standby, &c.readOnly, &c.version, &c.encoding, &c.clientEncoding, &c.installed, &c.missing, &c.fenceKey, &c.triggers, &c.versioned)
 	return c, err
 }
 
@@ -50,6 +51,12 @@ func readCondition(ctx context.Context, via link, p place) (condition, error) {
 	return c, nil
 }
 
+// unconverted reports that names arrive as they were sent. The driver always sends UTF-8, and a session with another encoding takes it
+// for that: the same name would be another lease there.
+func (c condition) unconverted() bool {
+	return c.clientEncoding == "UTF8" || c.clientEncoding == "SQL_ASCII"
+}
+
 // usable says why leases cannot work, and what to do.
 func (c condition) usable(p place) error {
 	because := ""
@@ -62,6 +69,9 @@ func (c condition) usable(p place) error {
 		because = "transactions are read-only here (default_transaction_read_only is on); leases need to write"
 	case c.encoding != "UTF8":
 		because = fmt.Sprintf("the database's encoding is %s; lease names need UTF8", c.encoding)
+	case !c.unconverted():
+		because = fmt.Sprintf("the sessions' client_encoding is %s, so that other sessions would not find the names of leases: "+
+			"unset it for this user and database", c.clientEncoding)
 	case !c.installed && c.missing == "":
 		because = fmt.Sprintf("the schema is missing: %s is not there; run `fencepost migrate up`", p.names.Table("leases"))
 	case c.missing != "":

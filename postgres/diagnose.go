@@ -79,6 +79,8 @@ func (d *diagnosis) server() error {
 	d.say("writable", !c.readOnly, "transactions can write, and statements commit by themselves", fencepost.LevelFailure, "transactions are read-only by default",
 		"unset default_transaction_read_only for this user and database")
 	d.say("encoding", c.encoding == "UTF8", "UTF8", fencepost.LevelFailure, c.encoding, "lease names are UTF-8: use a database with that encoding")
+	d.say("client encoding", c.unconverted(), c.clientEncoding, fencepost.LevelFailure, c.clientEncoding+": other sessions would not find the names of leases",
+		"unset client_encoding for this user and database")
 	skew := time.Until(time.Unix(s.clock, 0)).Round(time.Second)
 	d.note("clock", fmt.Sprintf("clock_timestamp() of the server, read after lock waits; it differs from this machine's by %v, which does not matter to leases", skew.Abs()))
 	d.note("zone", "sessions use "+s.zone+"; leases keep instants, to which no zone matters")

@@ -3,6 +3,7 @@ SELECT pg_is_in_recovery() AS standby,
     current_setting('transaction_read_only') = 'on' AS read_only,
     current_setting('server_version_num')::int AS version,
     current_setting('server_encoding') AS encoding,
+    current_setting('client_encoding') AS client_encoding,
     leases.oid IS NOT NULL AND events.oid IS NOT NULL AND EXISTS (SELECT FROM pg_proc WHERE pronamespace = space.oid AND proname = $4::text) AS installed,
     coalesce((SELECT string_agg(format('GRANT %s ON %s TO %I', privilege, relation, current_user), '; ')
         FROM (VALUES
