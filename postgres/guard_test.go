@@ -66,7 +66,7 @@ func TestALateGuard(t *testing.T) {
 				} {
 					t.Run(name, func(t *testing.T) {
 						store, pool := openStore(t)
-						first := acquire(t, store, "job", 2*time.Second)
+						first := acquire(t, store, "job", 5*time.Second)
 						tx := begin(t, pool, pgx.TxOptions{IsoLevel: level})
 						run(t, tx, "SELECT 1 FROM fencepost_events")
 						eventually(t, "the end that the snapshot shows", func() bool {
