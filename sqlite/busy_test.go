@@ -123,6 +123,56 @@ func TestOperationsOutlastAnotherProcessesWriteLock(t *testing.T) {
 	}
 }
 
+// In WAL mode a reader waits for nobody. It must not wait in the process either, behind an operation that waits for the lock: a
+// held lease is answered as held, and not as a database that cannot be asked.
+func TestReadsDoNotWaitBehindAWriteThatWaits(t *testing.T) {
+	path := newFile(t)
+	store := openStore(t, path)
+	token := acquire(t, store, "job", "A", time.Hour).Token
+	_, stop := watch(t, store, "job") // has a connection of its own
+	defer stop()
+	unlock := lockFile(t, path)
+	const writing = 3
+	begun, done := make(chan struct{}, writing), make(chan error, writing)
+	for i := range writing {
+		go func() {
+			begun <- struct{}{}
+			_, err := store.Acquire(t.Context(), fencepost.AcquireRequest{Name: "new-" + strconv.Itoa(i), Owner: "A", TTL: time.Hour})
+			done <- err
+		}()
+	}
+	for range writing {
+		<-begun
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	for range 100 { // the writers come to their wait meanwhile
+		if err := store.Check(ctx, token); err != nil {
+			t.Fatalf("Check: %v", err)
+		}
+		if _, err := store.Acquire(ctx, fencepost.AcquireRequest{Name: "job", Owner: "B", TTL: time.Hour}); !errors.Is(err, fencepost.ErrHeld) {
+			t.Fatalf("Acquire: %v; want ErrHeld", err)
+		}
+		if list, err := store.List(ctx, fencepost.ListQuery{}); err != nil || len(list) != 1 {
+			t.Fatalf("List: %v, %v", list, err)
+		}
+		if _, err := store.Events(ctx, fencepost.EventQuery{}); err != nil {
+			t.Fatalf("Events: %v", err)
+		}
+	}
+	select {
+	case err := <-done:
+		t.Errorf("a writer ended while the file was locked: %v", err)
+	default:
+	}
+	unlock()
+	for range writing {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 const (
 	contenders    = 8
 	contendRounds = 50 // of four operations each

@@ -26,8 +26,8 @@ var sqlFiles embed.FS
 // Store is a fencepost.Store on a SQLite file.
 type Store struct {
 	data    *sql.DB // the caller's, or our own: fenced writes and reads
-	leases  *sql.DB // lease operations; one connection of its own where the store opened the file
-	looking *sql.DB // to notice commits, one connection of its own where the store opened the file; else nil
+	leases  *sql.DB // lease operations that write; one connection of its own where the store opened the file
+	reading *sql.DB // reads, and noticing commits; connections of its own where the store opened the file, else nil
 	owned   []*sql.DB
 	queries queries
 	names   sqlstore.Names
@@ -73,18 +73,23 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 		}
 		owned = append(owned, db)
 	}
-	data, leases, looking := owned[0], owned[1], owned[2]
+	data, leases, reading := owned[0], owned[1], owned[2]
 	// One connection, queued for inside the process, beats many that wait for each other's locks in the file.
 	leases.SetMaxOpenConns(1)
-	looking.SetMaxOpenConns(1)
+	// Readers wait for no lock, so they must not queue behind the writer that does.
+	reading.SetMaxOpenConns(readers)
+	reading.SetMaxIdleConns(readers)
 	s, err := newStore(ctx, data, leases, opts)
 	if err != nil {
 		closeAll()
 		return nil, err
 	}
-	s.looking, s.owned = looking, owned
+	s.reading, s.owned = reading, owned
 	return s, nil
 }
+
+// readers are the connections for reads of a store that opened the file; waiters take one of them.
+const readers = 4
 
 // New returns a store on the caller's pool, which stays the caller's. It creates the schema if it is missing. The pool may be set up in any way;
 // [OpenPool] returns one that is set up well. Lease operations share the pool: a job that holds all its connections delays renewals.

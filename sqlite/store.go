@@ -265,9 +265,13 @@ func (s *Store) write(ctx context.Context, op func(context.Context, *sql.Conn) e
 
 // collect runs a reading statement. A retry begins its list anew.
 func collect[T any](ctx context.Context, s *Store, statement string, scan func(*sql.Rows) (T, error), args ...any) (list []T, err error) {
+	db := s.leases
+	if s.reading != nil {
+		db = s.reading
+	}
 	err = classify(ctx, s.names, sqlstore.Retry(ctx, retryable, func() error {
 		list = nil
-		return eachRow(ctx, s.leases, s.queries.text(statement), args, func(rows *sql.Rows) error {
+		return eachRow(ctx, db, s.queries.text(statement), args, func(rows *sql.Rows) error {
 			row, err := scan(rows)
 			list = append(list, row)
 			return err

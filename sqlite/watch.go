@@ -102,9 +102,9 @@ func (s *Store) look(ctx context.Context, done chan<- struct{}) {
 		case <-tick.C:
 		}
 		switch {
-		case s.looking == nil:
+		case s.reading == nil:
 			s.wakeTakeable(ctx, s.leases)
-		case version.changed(ctx, s.looking):
+		case version.changed(ctx, s.reading):
 			s.wakeTakeable(ctx, version.conn)
 		}
 	}
