@@ -3,11 +3,14 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fencepost/fencepost"
+	"github.com/fencepost/fencepost/internal/sqlstore"
 )
 
 // Diagnose says whether the file is safe for leases. It works without a schema and writes nothing that stays.
@@ -33,6 +36,11 @@ func Diagnose(ctx context.Context, db *sql.DB, opts ...Option) ([]fencepost.Find
 	add("server", fencepost.LevelOK, "SQLite "+version+", embedded", "")
 	add("clock", fencepost.LevelOK, "the machine's own clock, in milliseconds, UTC; every process that uses the file must run on this machine", "")
 	add("isolation", fencepost.LevelOK, "serializable: one writer at a time", "")
+	path := ""
+	if err := conn.QueryRowContext(ctx, newQueries(names).text("main_file")).Scan(&path); err != nil {
+		return nil, classify(ctx, names, err)
+	}
+	add(filesystem(path))
 
 	var journal string
 	var synchronous, timeout int
@@ -57,10 +65,12 @@ func Diagnose(ctx context.Context, db *sql.DB, opts ...Option) ([]fencepost.Find
 		add("busy-timeout", fencepost.LevelWarning, "0: your own statements fail at once when another writes", "set busy_timeout on every connection, in the DSN")
 	}
 
-	has, knows, err := SchemaVersion(ctx, db, opts...)
+	has, knows, err := schemaVersion(ctx, conn, migrations(names)) // a second connection may not be had
 	switch {
+	case errors.Is(err, fencepost.ErrUnavailable):
+		add("schema", fencepost.LevelFailure, err.Error(), "choose another prefix")
 	case err != nil:
-		return nil, err
+		return nil, classify(ctx, names, err)
 	case has == 0:
 		add("schema", fencepost.LevelWarning, "not there yet; it is created on first use", "")
 	case has < knows:
@@ -69,6 +79,16 @@ func Diagnose(ctx context.Context, db *sql.DB, opts ...Option) ([]fencepost.Find
 		add("schema", fencepost.LevelFailure, fmt.Sprintf("version %d is newer than this program, which knows %d", has, knows), "use a newer fencepost")
 	default:
 		add("schema", fencepost.LevelOK, fmt.Sprintf("version %d", has), "")
+		missing, err := missingTriggers(ctx, conn, names)
+		if err != nil {
+			return nil, classify(ctx, names, err)
+		}
+		if len(missing) > 0 {
+			add("triggers", fencepost.LevelFailure, "missing: "+strings.Join(missing, ", ")+"; nothing keeps other programs from lowering a fence or deleting it",
+				"restore them from the text of fencepost migrate sql")
+		} else {
+			add("triggers", fencepost.LevelOK, "the database guards the fences and records the events of acquisitions", "")
+		}
 	}
 
 	// Taking the write lock and giving it back is the honest question whether the file can be written.
@@ -96,4 +116,41 @@ func Diagnose(ctx context.Context, db *sql.DB, opts ...Option) ([]fencepost.Find
 	slices.Sort(took)
 	add("round-trip", fencepost.LevelOK, fmt.Sprintf("median %v, no network", took[len(took)/2].Round(time.Microsecond)), "")
 	return findings, nil
+}
+
+// filesystem judges where the file is.
+func filesystem(path string) (check string, level fencepost.Level, detail, advice string) {
+	const local = "move the file to a local disk of the one machine whose processes use it"
+	if path == "" {
+		return "filesystem", fencepost.LevelFailure, "the database is in memory or temporary; no other process can see its leases", "open a file"
+	}
+	network, doubtful, known := filesystemOf(path)
+	switch {
+	case network != "":
+		return "filesystem", fencepost.LevelFailure, network + ": SQLite's locks and its log do not hold between machines", local
+	case doubtful != "":
+		return "filesystem", fencepost.LevelWarning, doubtful + ": whether SQLite's locks hold depends on what is behind it", local
+	case !known:
+		return "filesystem", fencepost.LevelOK, "not known; it must be a local one", ""
+	}
+	return "filesystem", fencepost.LevelOK, "local", ""
+}
+
+// leaseTriggers are what keeps every program from taking a fence back, and what records the events.
+var leaseTriggers = []string{"leases_fence", "leases_replace", "leases_delete", "leases_created", "leases_granted", "leases_released"}
+
+func missingTriggers(ctx context.Context, conn *sql.Conn, names sqlstore.Names) (missing []string, err error) {
+	there := map[string]bool{}
+	err = eachRow(ctx, conn, newQueries(names).text("triggers"), nil, func(rows *sql.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		there[name] = true
+		return err
+	})
+	for _, trigger := range leaseTriggers {
+		if name := names.Prefix + trigger; !there[name] {
+			missing = append(missing, name)
+		}
+	}
+	return missing, err
 }

@@ -36,6 +36,7 @@ func Migrate(ctx context.Context, db *sql.DB, opts ...Option) (applied []int64, 
 		return nil, err
 	}
 	m := migrations(names)
+	clashes := 0
 	err = sqlstore.Retry(ctx, racing, func() error {
 		has, knows, err := schemaVersion(ctx, db, m)
 		switch {
@@ -47,6 +48,12 @@ func Migrate(ctx context.Context, db *sql.DB, opts ...Option) (applied []int64, 
 			return nil // the usual case: nothing is written
 		}
 		applied, err = m.Up(ctx, db)
+		if clash(err) {
+			// What another process is creating is complete when we look again; what is in the way after that stays.
+			if clashes++; clashes > mostClashes {
+				return foreign(names, err)
+			}
+		}
 		if err != nil && ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", fencepost.ErrUnknown, withCause(ctx, err))
 		}
@@ -55,9 +62,21 @@ func Migrate(ctx context.Context, db *sql.DB, opts ...Option) (applied []int64, 
 	return applied, classify(ctx, names, err)
 }
 
+// mostClashes is far more than processes that start together can cause: each of them can be in the way once per migration.
+const mostClashes = 10
+
 // racing errors come from another process that creates the same schema at the same moment: look again.
 func racing(err error) bool {
-	return retryable(err) || strings.Contains(err.Error(), "already exists") || strings.Contains(err.Error(), "UNIQUE constraint")
+	return !errors.Is(err, fencepost.ErrUnavailable) && (retryable(err) || clash(err))
+}
+
+func clash(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "already exists") || strings.Contains(err.Error(), "UNIQUE constraint"))
+}
+
+func foreign(names sqlstore.Names, err error) error {
+	return fmt.Errorf("%w: something in the file has a name that begins with %q and is not fencepost's; choose another prefix: %w",
+		fencepost.ErrUnavailable, names.Prefix, err)
 }
 
 // MigrationSQL writes the whole schema as SQL.
@@ -80,7 +99,7 @@ func SchemaVersion(ctx context.Context, db *sql.DB, opts ...Option) (has, knows 
 }
 
 // schemaVersion only reads: asking must not create the table of versions.
-func schemaVersion(ctx context.Context, db *sql.DB, m sqlstore.Migrations) (has, knows int64, err error) {
+func schemaVersion(ctx context.Context, db rowSource, m sqlstore.Migrations) (has, knows int64, err error) {
 	knows, err = m.Newest()
 	if err != nil {
 		return 0, 0, err
@@ -90,7 +109,15 @@ func schemaVersion(ctx context.Context, db *sql.DB, m sqlstore.Migrations) (has,
 	if err != nil && code(err) == sqlite3.SQLITE_ERROR && strings.Contains(err.Error(), "no such table") {
 		return 0, knows, nil
 	}
+	if code(err) == sqlite3.SQLITE_ERROR {
+		return 0, knows, foreign(m.Names, err) // a table of that name, but with other columns
+	}
 	return has, knows, err
+}
+
+// rowSource is a *sql.DB or *sql.Conn.
+type rowSource interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // Adopt takes over a team's table that has the columns lease_name, owner_token, fence_token and leased_until: its rows become
