@@ -55,8 +55,9 @@ func (f fenced) exec(ctx context.Context, t fencepost.Token, statement string, a
 }
 
 func (f fenced) execOn(ctx context.Context, conn *pgx.Conn, t fencepost.Token, statement string, args []any) (int64, error) {
-	// The simple protocol would send both as one text, in which the caller's could be several statements.
-	if !f.via.simple && !f.via.unnamed.Load() {
+	// The simple protocol would send both as one text, in which the caller's could be several statements. The connection is asked and
+	// not the pool, because a hook of the pool's may have changed it.
+	if conn.Config().DefaultQueryExecMode != pgx.QueryExecModeSimpleProtocol && !f.via.unnamed.Load() {
 		n, err := f.execNamed(ctx, conn, t, statement, args)
 		if !f.via.mixedUp(err) {
 			return n, err

@@ -22,7 +22,6 @@ type link struct {
 
 // habits are what must be known of a pool's connections.
 type habits struct {
-	simple bool // the pool sends all texts by the simple protocol
 	// unnamed is set once a pooler was met that mixes up prepared statements: from then on none are used.
 	unnamed atomic.Bool
 }
@@ -34,7 +33,7 @@ func habitsOf(pool *pgxpool.Pool) *habits {
 	if known, ok := habitsByPool.Load(key); ok {
 		return known.(*habits)
 	}
-	h := &habits{simple: pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol}
+	h := &habits{}
 	known, seen := habitsByPool.LoadOrStore(key, h)
 	if !seen {
 		runtime.AddCleanup(pool, func(key weak.Pointer[pgxpool.Pool]) { habitsByPool.Delete(key) }, key)

@@ -29,12 +29,13 @@ type listener struct {
 	byName map[string]map[chan struct{}]struct{}
 	round  *listening // nil when there is none
 	closed bool
+
+	running sync.WaitGroup // also rounds that have been ended and are closing their connection
 }
 
 // listening is one life of the goroutine that listens.
 type listening struct {
 	cancel context.CancelFunc
-	done   chan struct{}
 	linger *time.Timer // set when the last waiter left
 }
 
@@ -57,8 +58,8 @@ func (s *Store) Watch(_ context.Context, name string) (wake <-chan struct{}, sto
 	case l.closed:
 	case l.round == nil:
 		ctx, cancel := context.WithCancel(context.Background())
-		l.round = &listening{cancel: cancel, done: make(chan struct{})}
-		go l.run(ctx, l.round)
+		l.round = &listening{cancel: cancel}
+		l.running.Go(func() { l.run(ctx) })
 	case l.round.linger != nil:
 		l.round.linger.Stop()
 		l.round.linger = nil
@@ -97,12 +98,11 @@ func (l *listener) close() {
 	l.mu.Unlock()
 	if round != nil {
 		round.cancel()
-		<-round.done
 	}
+	l.running.Wait()
 }
 
-func (l *listener) run(ctx context.Context, round *listening) {
-	defer close(round.done)
+func (l *listener) run(ctx context.Context) {
 	pause := shortestListenPause
 	for ctx.Err() == nil {
 		if l.listen(ctx) {
