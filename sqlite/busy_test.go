@@ -175,7 +175,7 @@ func TestReadsDoNotWaitBehindAWriteThatWaits(t *testing.T) {
 
 const (
 	contenders    = 8
-	contendRounds = 50 // of four operations each
+	contendRounds = 125 // of up to four operations each
 )
 
 // contend takes a few leases again and again against other processes, and writes under each.

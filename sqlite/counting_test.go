@@ -96,7 +96,7 @@ func TestRefusalsWriteNothing(t *testing.T) {
 
 // Every beat renews all leases of a process. One statement must do for all of them, and look each up by the primary key.
 func TestOneStatementRenewsAllLeases(t *testing.T) {
-	const leases = 1000
+	const leases = 10_000
 	path := newFile(t)
 	pool := applicationPool(t, path, "immediate", "busy_timeout(30000)", "journal_mode(WAL)")
 	pool.SetMaxOpenConns(1)
@@ -104,7 +104,7 @@ func TestOneStatementRenewsAllLeases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustExec(t, pool, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000)
+	mustExec(t, pool, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 10000)
 		INSERT INTO fencepost_leases (lease_name, owner_token, fence_token, ttl_ms, leased_until)
 		SELECT 'job-' || i, 'A', i, 3600000, unixepoch() * 1000 + 60000 FROM n`)
 	tokens := make([]fencepost.Token, leases)
