@@ -148,3 +148,28 @@ func TestANameThatIsBeingCreatedIsWaitedFor(t *testing.T) {
 		t.Errorf("refused as %+v", held)
 	}
 }
+
+// Another program takes a lease over by a plain UPDATE, without the locks that this package takes first: because the fence is part of a key, it has to
+// wait for a guard all the same, while one that changes no key does not.
+func TestATakeoverByAnotherProgramWaitsForAGuard(t *testing.T) {
+	store, pool := openStore(t)
+	token := acquire(t, store, "job", long).Token
+	guarding := begin(t, pool, pgx.TxOptions{})
+	if err := store.Guard(t.Context(), guarding, token); err != nil {
+		t.Fatal(err)
+	}
+	run(t, pool, "UPDATE fencepost_leases SET leased_until = leased_until + interval '1 s' WHERE lease_name = 'job'")
+	done := make(chan error, 1)
+	go func() {
+		_, err := pool.Exec(t.Context(), "UPDATE fencepost_leases SET owner_token = 'by hand', fence_token = fence_token + 1 WHERE lease_name = 'job'")
+		done <- err
+	}()
+	awaitBlocked(t, pool, "by hand")
+	if err := guarding.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	wantStale(t, store.Check(t.Context(), token), fencepost.ReasonSuperseded)
+}
