@@ -7,6 +7,10 @@
 // SQLite has one writer at a time. A fenced transaction holds the write lock of the whole file from its guard to its end, so a
 // process that is paused in the middle of one blocks every writer of the file until it goes on or dies: there is no
 // server that could end it. Keep fenced transactions short.
+//
+// A process that uses the file must not open and close it by other means, such as copying it with os.Open: closing any
+// descriptor of a file drops all POSIX locks that the process has on it, and another process could then write beside a guard. Use SQLite's
+// backup, or another process.
 package sqlite
 
 import (
