@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fencepost/fencepost"
+	"github.com/fencepost/fencepost/postgres"
 )
 
 // Heartbeats that queue behind the row locks of long transactions lose their leases.
@@ -107,26 +108,43 @@ func TestAPreemptionWaitsForAFencedWriteAndNoLongerThanItsCaller(t *testing.T) {
 	}
 }
 
-// A process that died while its preemption waited cannot cancel the statement: the server does, soon.
+// A process that died while its statement waited cannot cancel it: the server gives up soon, and a living process asks again.
 func TestAWaitingStatementEndsWithoutItsClient(t *testing.T) {
-	store, pool := openStore(t)
-	acquire(t, store, "job", long)
-	holding := begin(t, pool, pgx.TxOptions{})
-	run(t, holding, "SELECT FROM fencepost_leases WHERE lease_name = 'job' FOR UPDATE")
-	done := make(chan error, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() { _, err := store.Want(ctx, "job"); done <- err }()
-	awaitBlocked(t, pool, "SET wanted")
-	first := read[time.Time](t, pool, "SELECT query_start FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%SET wanted%' AND pid <> pg_backend_pid()")
-	eventually(t, "a second try", func() bool {
-		return read[bool](t, pool, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query_start > $1 AND query LIKE '%SET wanted%' AND pid <> pg_backend_pid())", first)
-	})
-	if err := holding.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Error(err)
+	for text, op := range map[string]func(context.Context, *postgres.Store, fencepost.Token) error{
+		"SET wanted": func(ctx context.Context, s *postgres.Store, _ fencepost.Token) error {
+			_, err := s.Want(ctx, "job")
+			return err
+		},
+		"released AS": func(ctx context.Context, s *postgres.Store, t fencepost.Token) error {
+			_, err := s.Release(ctx, t)
+			return err
+		},
+		"preempted AS": func(ctx context.Context, s *postgres.Store, t fencepost.Token) error {
+			_, err := s.Preempt(ctx, fencepost.PreemptRequest{Name: "job", Fence: t.Fence, Owner: "operator"})
+			return err
+		},
+	} {
+		t.Run(text, func(t *testing.T) {
+			store, pool := openStore(t)
+			token := acquire(t, store, "job", long).Token
+			holding := begin(t, pool, pgx.TxOptions{})
+			run(t, holding, "SELECT FROM fencepost_leases WHERE lease_name = 'job' FOR UPDATE")
+			done := make(chan error, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() { done <- op(ctx, store, token) }()
+			awaitBlocked(t, pool, text)
+			first := read[time.Time](t, pool, "SELECT query_start FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%' AND pid <> pg_backend_pid()", text)
+			eventually(t, "a second try", func() bool {
+				return read[bool](t, pool, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query_start > $1 AND query LIKE '%' || $2 || '%' AND pid <> pg_backend_pid())", first, text)
+			})
+			if err := holding.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -136,6 +136,21 @@ func TestAnOperationThatIsGivenUpIsUnknown(t *testing.T) {
 	}
 }
 
+// A session that is ended in the middle of a write says so with its last words, and a pooler says the like when it lost the server: neither
+// tells whether the write was committed before.
+func TestASessionThatEndsInTheMiddleLeavesTheOutcomeUnknown(t *testing.T) {
+	store, pool := openStore(t)
+	creating := begin(t, pool, pgx.TxOptions{})
+	run(t, creating, "INSERT INTO fencepost_leases (lease_name, owner_token, fence_token) VALUES ('job', 'first', 1)")
+	done := make(chan error, 1)
+	go func() { _, err := store.Acquire(t.Context(), request("job", long)); done <- err }()
+	awaitBlocked(t, pool, "created AS")
+	run(t, pool, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%created AS%'")
+	if err := <-done; code(err) != "57P01" || !errors.Is(err, fencepost.ErrUnknown) || errors.Is(err, fencepost.ErrUnavailable) {
+		t.Errorf("got %v, want an unknown outcome", err)
+	}
+}
+
 // An administrator ends sessions all the time: renewals go on.
 func TestTerminatedSessionsCostNoLease(t *testing.T) {
 	direct, pool := openStore(t)
