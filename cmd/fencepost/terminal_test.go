@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 
 	"github.com/fencepost/fencepost"
 )
@@ -61,11 +64,23 @@ func (c *cli) begin(cmd *exec.Cmd, args []string) *terminal {
 		close(p.done)
 	}()
 	c.Cleanup(func() {
-		p.cmd.Process.Kill()
+		killSession(p.cmd.Process.Pid)
 		tty.Close()
 		<-p.done
 	})
 	return &terminal{p, tty}
+}
+
+// killSession kills whatever still runs on a terminal: one stopped process would keep the terminal open, and its reader waiting.
+func killSession(leader int) {
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, path := range processes {
+		pid, _ := strconv.Atoi(filepath.Base(path))
+		if session, err := unix.Getsid(pid); err == nil && session == leader {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+	unix.Kill(leader, unix.SIGKILL)
 }
 
 func (t *terminal) types(text string) {

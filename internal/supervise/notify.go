@@ -26,11 +26,22 @@ func Notify() (signals <-chan os.Signal, stop func()) {
 }
 
 // jobControl subscribes to what only Run can answer: a stop asked for at the terminal, and the word to go on.
-func jobControl() (signals <-chan os.Signal, stop func()) {
+func jobControl() (signals chan os.Signal, stop func()) {
 	ch := make(chan os.Signal, 16)
 	signal.Notify(ch, syscall.SIGCONT)
 	if !signal.Ignored(syscall.SIGTSTP) {
 		signal.Notify(ch, syscall.SIGTSTP)
 	}
 	return ch, func() { signal.Stop(ch) }
+}
+
+// unstoppable starts a process that no stop of its group can reach. Without it, Ctrl-Z in the moment between fork and exec stops the
+// copy of this program that is about to become the other, and this process waits in the fork until somebody continues it: with its
+// timers, and so with whatever keeps the work legitimate.
+func unstoppable(jobControl chan os.Signal, start func() error) error {
+	if !signal.Ignored(syscall.SIGTSTP) {
+		signal.Ignore(syscall.SIGTSTP)                   // is inherited
+		defer signal.Notify(jobControl, syscall.SIGTSTP) // Ignore ended the subscription
+	}
+	return start()
 }

@@ -98,7 +98,7 @@ type supervision struct {
 	terminal *terminal // nil: none, or not ours
 	tree     *tree     // nil: descendants cannot be seen
 
-	jobControl  <-chan os.Signal
+	jobControl  chan os.Signal
 	askedToStop bool // SIGTSTP was passed on
 
 	stopping bool      // TERM was sent and KILL will be
@@ -172,7 +172,7 @@ func (s *supervision) start(cmd *exec.Cmd) (err error) {
 		return startError(cmd.Path, cmd.Dir, err)
 	}
 	s.result.PID = s.leader.pid
-	if s.watchdog, err = guard(s.leader.pid); err != nil {
+	if s.watchdog, err = guard(s.leader.pid, s.jobControl); err != nil {
 		s.log.Warn("what the command starts will go on if this process is killed", "err", err)
 	}
 	return nil

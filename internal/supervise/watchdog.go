@@ -4,6 +4,7 @@ package supervise
 
 import (
 	"io"
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -20,7 +21,7 @@ type watchdog struct {
 }
 
 // guard puts a watchdog into the group. It holds no descriptor of the command's.
-func guard(pgid int) (*watchdog, error) {
+func guard(pgid int, jobControl chan os.Signal) (*watchdog, error) {
 	cmd := exec.Command("/bin/sh", "-c", watchdogScript, "fencepost-watchdog")
 	cmd.Dir, cmd.Env = "/", []string{}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: pgid}
@@ -28,7 +29,7 @@ func guard(pgid int) (*watchdog, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := unstoppable(jobControl, cmd.Start); err != nil {
 		return nil, err
 	}
 	return &watchdog{cmd: cmd, pipe: pipe}, nil
