@@ -65,6 +65,7 @@ func (c *cli) begin(cmd *exec.Cmd, args []string) *terminal {
 	}()
 	c.Cleanup(func() {
 		killSession(p.cmd.Process.Pid)
+		p.cmd.Process.Kill()
 		tty.Close()
 		<-p.done
 	})
@@ -80,7 +81,6 @@ func killSession(leader int) {
 			unix.Kill(pid, unix.SIGKILL)
 		}
 	}
-	unix.Kill(leader, unix.SIGKILL)
 }
 
 func (t *terminal) types(text string) {
