@@ -23,6 +23,8 @@ var (
 	// ErrBusy says that the lease's row is locked by another transaction, so that the operation changed nothing and should be
 	// tried again soon. It means neither held nor lost.
 	ErrBusy = errors.New("busy")
+	// ErrSlot says that a slot of a schedule cannot be run now: it was run or skipped already, or is not due yet by the database's clock.
+	ErrSlot = errors.New("slot")
 )
 
 // HeldError is the refusal of an acquisition: who holds the lease, and for how long. errors.Is(err, ErrHeld) holds.
@@ -70,6 +72,8 @@ const (
 	// ReasonNotGranted: this database never granted that fence to that owner: a token from elsewhere, mistyped, or granted by a
 	// primary that was lost before the grant was replicated.
 	ReasonNotGranted Reason = "not_granted"
+	// ReasonFinished: the run had been ended otherwise before, such as marked stalled: only a [DeadLetter] has this reason.
+	ReasonFinished Reason = "finished"
 	// ReasonLocalDeadline: the holder stopped by itself, because no renewal was confirmed in time. The database was not heard.
 	ReasonLocalDeadline Reason = "local_deadline"
 )

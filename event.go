@@ -14,6 +14,8 @@ const (
 	EventPreempted    EventKind = "preempted"     // a live lease was taken away by an authorised actor
 	EventLost         EventKind = "lost"          // a holder learned, or had to assume, that its lease is gone
 	EventStaleRefused EventKind = "stale_refused" // a fenced write was refused
+	EventAdopted      EventKind = "adopted"       // a dead letter was made a run, by an actor
+	EventDropped      EventKind = "dropped"       // a dead letter was thrown away, by an actor
 	EventRenewFailed  EventKind = "renew_failed"  // for observers only: a renewal was not confirmed and is tried again
 )
 

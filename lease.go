@@ -103,6 +103,11 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return err
 }
 
+// StopRenewing lets the lease run out: it is not renewed any more, its Context ends at the local deadline, and another can take it
+// over once it has expired by the database's clock. It is for a holder whose work hangs: the time that is left is the work's to
+// end by itself. Release works as before.
+func (l *Lease) StopRenewing() { l.client.keeper.remove(l) }
+
 // Release gives the lease back, so that a waiter gets it at once, and ends its Context. It is safe to defer: it works when ctx has been
 // cancelled, within two seconds. It reports whether this call freed the lease: false without an error when it was released before,
 // false with a *[StaleError] when it had been lost. The successor's lease is never touched.
