@@ -140,7 +140,8 @@ func unavailable(ctx context.Context, err error) error {
 	case codeNoTable, codeNoColumn, codeSchemaMissing, codeNoFunction:
 		advice = "; the schema is missing or too old: run `fencepost migrate up`"
 	case codePrivilege:
-		advice = "; grant it: leases need USAGE on the schema, SELECT, INSERT and UPDATE on the leases, SELECT and INSERT on the events"
+		advice = "; grant it: leases need USAGE on the schema, SELECT, INSERT and UPDATE on the leases, SELECT and INSERT on the events; runs need " +
+			"SELECT, INSERT and UPDATE on the runs and the dead letters; pruning and dropping letters need DELETE on the table concerned"
 	case codeReadOnly:
 		advice = "; leases need the writable primary"
 	case codeDatabaseMissing:

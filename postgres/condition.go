@@ -19,6 +19,7 @@ type condition struct {
 	encoding            string
 	clientEncoding      string
 	installed, fenceKey bool
+	books               bool // the tables of runs are there too
 	missing             string // the grants that the user lacks, as SQL
 	triggers            int
 	versioned           bool // the schema's version can be read
@@ -27,13 +28,14 @@ type condition struct {
 
 // scanCondition reads the columns of the statement ready.
 func scanCondition(rows pgx.Rows) (c condition, err error) {
-	err = rows.Scan(&c.standby, &c.readOnly, &c.version, &c.encoding, &c.clientEncoding, &c.installed, &c.missing, &c.fenceKey, &c.triggers, &c.versioned)
+	err = rows.Scan(&c.standby, &c.readOnly, &c.version, &c.encoding, &c.clientEncoding, &c.installed, &c.books, &c.missing, &c.fenceKey, &c.triggers, &c.versioned)
 	return c, err
 }
 
 func readCondition(ctx context.Context, via link, p place) (condition, error) {
 	found, err := collect(ctx, via, p.text("ready"), false, scanCondition,
-		p.schema, p.names.Prefix+"leases", p.names.Prefix+"events", p.names.Prefix+"guard", p.names.Prefix+"schema_version")
+		p.schema, p.names.Prefix+"leases", p.names.Prefix+"events", p.names.Prefix+"guard", p.names.Prefix+"schema_version",
+		p.names.Prefix+"runs", p.names.Prefix+"dead")
 	if err != nil {
 		return condition{}, err
 	}
@@ -78,6 +80,8 @@ func (c condition) usable(p place) error {
 		because = "the user lacks rights; let the owner run: " + c.missing
 	case c.versioned && c.has < c.knows:
 		because = fmt.Sprintf("the schema of %s has version %d, this program needs %d; run `fencepost migrate up`", p.names.Table("leases"), c.has, c.knows)
+	case !c.books:
+		because = fmt.Sprintf("the schema is too old: %s or %s is not there; run `fencepost migrate up`", p.names.Table("runs"), p.names.Table("dead"))
 	case !c.fenceKey:
 		because = fmt.Sprintf("%s has no unique index with fence_token, so that a fenced write would not keep a takeover out; restore the constraints of `fencepost migrate sql`",
 			p.names.Table("leases"))

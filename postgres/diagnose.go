@@ -98,13 +98,13 @@ func (d *diagnosis) server() error {
 	return nil
 }
 
-// triggersThere is how many triggers guard the leases and write the events.
-const triggersThere = 6
+// triggersThere is how many triggers guard the leases, write the events and end the runs of tokens that are replaced.
+const triggersThere = 7
 
 func (d *diagnosis) schema() error {
 	c, leases := d.condition, d.place.names.Table("leases")
-	d.say("rights", c.missing == "", "the user can read and write leases and events", fencepost.LevelFailure, "the user lacks rights", "let the owner run: "+c.missing)
-	current := !c.versioned || c.has >= c.knows
+	d.say("rights", c.missing == "", "the user can read and write leases, events and runs", fencepost.LevelFailure, "the user lacks rights", "let the owner run: "+c.missing)
+	current := c.books && (!c.versioned || c.has >= c.knows)
 	d.say("schema", c.installed && current, fmt.Sprintf("version %d, in %s", c.has, d.place.names.Schema), fencepost.LevelFailure,
 		fmt.Sprintf("version %d in %s, this program needs %d", c.has, d.place.names.Schema, c.knows), "run `fencepost migrate up`")
 	if !c.installed {
@@ -112,10 +112,11 @@ func (d *diagnosis) schema() error {
 	}
 	d.say("fence key", c.fenceKey, "a takeover changes a unique key, so that a fenced write keeps it out", fencepost.LevelFailure,
 		leases+" has no valid unique index with fence_token: a fenced write does not keep a takeover out", "restore the constraints of `fencepost migrate sql`")
-	d.say("triggers", c.triggers >= triggersThere, "the database guards the fences and records the events", fencepost.LevelWarning,
-		fmt.Sprintf("%d of %d triggers on %s are enabled: fences are not guarded against other programs, or events are not recorded", c.triggers, triggersThere, leases),
+	d.say("triggers", c.triggers >= triggersThere, "the database guards the fences, records the events and ends the runs of replaced tokens", fencepost.LevelWarning,
+		fmt.Sprintf("%d of %d triggers on %s are enabled: fences are not guarded against other programs, or events are not recorded, or runs are not marked abandoned", c.triggers, triggersThere, leases),
 		"restore the triggers of `fencepost migrate sql`")
-	coarse, err := collect(d.ctx, d.via, d.place.text("time_columns"), false, value[string], d.place.schema, d.place.names.Prefix+"leases", d.place.names.Prefix+"events")
+	coarse, err := collect(d.ctx, d.via, d.place.text("time_columns"), false, value[string], d.place.schema, d.place.names.Prefix+"leases", d.place.names.Prefix+"events",
+		d.place.names.Prefix+"runs", d.place.names.Prefix+"dead")
 	if err != nil {
 		return err
 	}

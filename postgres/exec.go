@@ -31,6 +31,8 @@ func (s *Store) Exec(ctx context.Context, t fencepost.Token, statement string, a
 }
 
 func (f fenced) exec(ctx context.Context, t fencepost.Token, statement string, args []any) (n int64, err error) {
+	ctx, done := fencepost.WriteBegins(ctx, "exec", t)
+	defer func() { done(err) }()
 	if err := t.Validate(); err != nil {
 		return 0, err
 	}
@@ -78,7 +80,11 @@ func (f fenced) execNamed(ctx context.Context, conn *pgx.Conn, t fencepost.Token
 	if err == nil {
 		tag, err = results.Exec()
 	}
-	// Only the end of the batch says that it was committed.
+	return tag.RowsAffected(), closeBatch(ctx, conn, results, err)
+}
+
+// closeBatch returns the error of a batch: only its end says that it was committed.
+func closeBatch(ctx context.Context, conn *pgx.Conn, results pgx.BatchResults, err error) error {
 	if closeErr := results.Close(); err == nil {
 		err = closeErr
 	}
@@ -87,7 +93,7 @@ func (f fenced) execNamed(ctx context.Context, conn *pgx.Conn, t fencepost.Token
 	if err != nil && (preparing || !conn.IsClosed()) {
 		err = notBegun(ctx, conn, err)
 	}
-	return tag.RowsAffected(), err
+	return err
 }
 
 // execUnnamed is the same with texts instead of prepared statements.
@@ -105,11 +111,9 @@ func (f fenced) execUnnamed(ctx context.Context, conn *pgx.Conn, t fencepost.Tok
 		text string
 		args []any
 	}{{f.place.text("guard_raising"), []any{t.Name, t.Owner, t.Fence}}, {statement, args}} {
-		var built pgx.ExtendedQueryBuilder
-		if err := built.Build(conn.TypeMap(), nil, one.args); err != nil {
-			return 0, notBegun(ctx, conn, err)
+		if err := queueText(ctx, conn, batch, one.text, one.args); err != nil {
+			return 0, err
 		}
-		batch.ExecParams(one.text, built.ParamValues, nil, built.ParamFormats, built.ResultFormats)
 	}
 	results := conn.PgConn().ExecBatch(ctx, batch)
 	var tag pgconn.CommandTag
@@ -117,6 +121,15 @@ func (f fenced) execUnnamed(ctx context.Context, conn *pgx.Conn, t fencepost.Tok
 		tag, _ = results.ResultReader().Close() // Close below has the error
 	}
 	return tag.RowsAffected(), results.Close()
+}
+
+func queueText(ctx context.Context, conn *pgx.Conn, batch *pgconn.Batch, text string, args []any) error {
+	var built pgx.ExtendedQueryBuilder
+	if err := built.Build(conn.TypeMap(), nil, args); err != nil {
+		return notBegun(ctx, conn, err)
+	}
+	batch.ExecParams(text, built.ParamValues, nil, built.ParamFormats, built.ResultFormats)
+	return nil
 }
 
 // notBegun is for an error before anything was executed: the arguments do not fit, or the link was lost while preparing. What the server

@@ -38,7 +38,18 @@ type fenced struct {
 	place place
 }
 
+// errLeft is the outcome of a transaction whose function did not return: it panicked, or ended its goroutine.
+var errLeft = errors.New("rolled back: the function given to Tx did not return")
+
 func (f fenced) tx(ctx context.Context, t fencepost.Token, fn func(tx pgx.Tx) error, opts []pgx.TxOptions) error {
+	ctx, done := fencepost.WriteBegins(ctx, "tx", t)
+	outcome := errLeft
+	defer func() { done(outcome) }()
+	outcome = f.whole(ctx, t, fn, opts)
+	return outcome
+}
+
+func (f fenced) whole(ctx context.Context, t fencepost.Token, fn func(tx pgx.Tx) error, opts []pgx.TxOptions) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
