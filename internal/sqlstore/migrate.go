@@ -57,10 +57,13 @@ func (m Migrations) Print(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range files {
+	for i, name := range files {
 		text, err := fs.ReadFile(m.Files, name)
 		if err != nil {
 			return err
+		}
+		if i > 0 {
+			text = bytes.Replace(text, []byte("-- +goose Up\n"), nil, 1) // goose takes one in a file
 		}
 		if _, err := fmt.Fprintf(w, "-- %s\n%s\n", name, m.Names.Render(string(text))); err != nil {
 			return err
