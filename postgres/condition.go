@@ -19,7 +19,7 @@ type condition struct {
 	encoding            string
 	clientEncoding      string
 	installed, fenceKey bool
-	books               bool // the tables of runs are there too
+	books               bool   // the tables of runs are there too
 	missing             string // the grants that the user lacks, as SQL
 	triggers            int
 	versioned           bool // the schema's version can be read

@@ -16,6 +16,7 @@ import (
 var leaseRights = []string{
 	"GRANT SELECT, INSERT, UPDATE ON fencepost_leases TO %[1]s",
 	"GRANT SELECT, INSERT ON fencepost_events TO %[1]s",
+	"GRANT SELECT, INSERT, UPDATE ON fencepost_runs, fencepost_dead TO %[1]s",
 }
 
 // everything runs every operation once.
