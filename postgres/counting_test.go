@@ -225,3 +225,39 @@ func TestTenThousandLeasesAreRenewedByOneStatement(t *testing.T) {
 		}
 	}
 }
+
+// The books are kept at the price of a fenced write: no look comes first.
+func TestTheBooksOfARunCostOneRoundTripEach(t *testing.T) {
+	store, w := tapped(t)
+	ctx := t.Context()
+	token := acquire(t, store, "job", long).Token
+	for round := range 3 {
+		check := func(what string, statements int, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			if round > 0 {
+				w.want(t, what, statements, 1)
+			}
+			w.reset()
+		}
+		id := fmt.Sprintf("run-%d", round)
+		letter, err := store.KeepLetter(ctx, refusedCompletion(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.reset()
+		_, err = store.StartRun(ctx, fencepost.RunStart{Token: token, ID: id})
+		check("a start", 3, err)
+		check("progress", 2, store.ReportRun(ctx, fencepost.RunReport{Token: token, ID: id, Progress: []byte(`1`)}))
+		_, _, err = finish(t, store, token, id)
+		check("a completion", 2, err)
+		_, err = store.AdoptLetter(ctx, fencepost.Adoption{Token: token, Letter: letter, RunID: id + "-adopted"})
+		check("an adoption", 2, err)
+		_, err = store.Prune(ctx, fencepost.PruneRequest{Token: token, Lease: "job", Keep: 1, Limit: 10})
+		check("pruning", 2, err)
+		_, err = store.LastSlot(ctx, "job")
+		check("the last slot", 1, err)
+	}
+}

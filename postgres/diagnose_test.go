@@ -76,6 +76,9 @@ func TestDiagnoseFindsFaults(t *testing.T) {
 		{check: "time columns", statements: []string{"ALTER TABLE fencepost_leases ALTER COLUMN renewed_at TYPE timestamptz(0)"}, level: fencepost.LevelFailure},
 		{check: "time columns", statements: []string{"ALTER TABLE fencepost_events ALTER COLUMN at TYPE timestamp"}, level: fencepost.LevelFailure},
 		{check: "schema", statements: []string{"UPDATE fencepost_schema_version SET is_applied = false"}, level: fencepost.LevelFailure},
+		{check: "triggers", statements: []string{"ALTER TABLE fencepost_leases DISABLE TRIGGER fencepost_leases_abandon"}, level: fencepost.LevelWarning},
+		{check: "time columns", statements: []string{"ALTER TABLE fencepost_runs ALTER COLUMN slot TYPE timestamp"}, level: fencepost.LevelFailure},
+		{check: "schema", statements: []string{"DROP TABLE fencepost_dead"}, level: fencepost.LevelFailure},
 		{check: "schema", statements: []string{"DROP FUNCTION fencepost_guard"}, level: fencepost.LevelFailure},
 	} {
 		t.Run(fault.check, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/fencepost/fencepost"
 	"github.com/fencepost/fencepost/internal/testenv"
 	"github.com/fencepost/fencepost/postgres"
 )
@@ -126,4 +128,59 @@ func roleOn(t testing.TB, pool *pgxpool.Pool, rights ...string) string {
 	}
 	c := pool.Config().ConnConfig
 	return fmt.Sprintf("postgres://%s:role-secret@%s:%d/%s?sslmode=disable", name, c.Host, c.Port, c.Database)
+}
+
+// toVersion1 makes the schema what it was before runs were kept.
+func toVersion1(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	run(t, pool, "DROP TRIGGER fencepost_leases_abandon ON fencepost_leases", "DROP FUNCTION fencepost_abandon", "DROP TABLE fencepost_runs, fencepost_dead",
+		"DELETE FROM fencepost_schema_version WHERE version_id = 2")
+}
+
+// Leases outlive the upgrade, and so do programs of the version before, with the rights that they had: takeovers included.
+func TestTheUpgradeKeepsFencesAndOldProgramsGoOn(t *testing.T) {
+	store, pool := openStore(t)
+	token := acquire(t, store, "job", long).Token
+	acquire(t, store, "other", long)
+	other := acquireNext(t, store, pool, fencepost.Token{Name: "other"})
+	old := openPool(t, roleOn(t, pool, leaseRights[:2]...))
+	toVersion1(t, pool)
+	leases := "SELECT string_agg(l::text, ';' ORDER BY lease_name) FROM fencepost_leases AS l"
+	before := read[string](t, pool, leases)
+
+	_, err := postgres.New(t.Context(), pool)
+	if !errors.Is(err, fencepost.ErrUnavailable) || !strings.Contains(err.Error(), "has version 1") || !strings.Contains(err.Error(), "migrate up") {
+		t.Errorf("on the schema of before: %v", err)
+	}
+	if _, err := postgres.New(t.Context(), old); !errors.Is(err, fencepost.ErrUnavailable) || !strings.Contains(err.Error(), "fencepost_runs") {
+		t.Errorf("on the schema of before, without the right to read its version: %v", err)
+	}
+	findings, err := postgres.Diagnose(t.Context(), pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFinding(t, findings, "schema", fencepost.LevelFailure)
+	if applied, err := postgres.Migrate(t.Context(), pool); err != nil || len(applied) != 1 || applied[0] != 2 {
+		t.Fatalf("applied %v, %v", applied, err)
+	}
+	if after := read[string](t, pool, leases); after != before {
+		t.Errorf("the leases were\n%s and are\n%s", before, after)
+	}
+	for _, token := range []fencepost.Token{token, other} {
+		if err := store.Check(t.Context(), token); err != nil {
+			t.Errorf("%s: %v", token.Name, err)
+		}
+	}
+	start(t, store, token, "one")
+	run(t, old, "UPDATE fencepost_leases SET fence_token = fence_token + 1, owner_token = 'old program', acquired_at = clock_timestamp() WHERE lease_name = 'job'")
+	if r := find(t, store, "one"); r.Status != fencepost.RunAbandoned || r.ReplacedBy != token.Fence+1 {
+		t.Errorf("%+v", r)
+	}
+	// The owner's rights are for takeovers only.
+	for _, statement := range []string{"SELECT FROM fencepost_runs", "DELETE FROM fencepost_runs",
+		"CREATE TEMP TABLE mine (lease_name text, fence_token bigint); CREATE TRIGGER mine AFTER INSERT ON mine FOR EACH ROW EXECUTE FUNCTION fencepost_abandon()"} {
+		if _, err := old.Exec(t.Context(), statement, pgx.QueryExecModeSimpleProtocol); code(err) != "42501" {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fencepost/fencepost"
 )
@@ -24,7 +25,10 @@ func (s *Store) Prune(ctx context.Context, p fencepost.PruneRequest) (n int64, e
 	}
 	f := fenced{s.common, s.place}
 	// A part of a millisecond counts as a whole one: nothing goes too early.
-	age := (p.OlderThan.Microseconds() + 999) / 1000
+	age := p.OlderThan.Milliseconds()
+	if p.OlderThan%time.Millisecond > 0 {
+		age++
+	}
 	found, err := write(ctx, f, p.Token, value[int64], sentence{statement, []any{p.Lease, age, int64(p.Keep), int64(p.Limit)}})
 	f.note(ctx, p.Token, err)
 	if err != nil {

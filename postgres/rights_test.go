@@ -39,6 +39,20 @@ func everything(t testing.TB, s *postgres.Store) {
 	if err := s.Tx(ctx, grant.Token, func(pgx.Tx) error { return nil }); err != nil {
 		t.Errorf("tx: %v", err)
 	}
+	if _, err := s.StartRun(ctx, fencepost.RunStart{Token: grant.Token, ID: "one"}); err != nil {
+		t.Errorf("start: %v", err)
+	}
+	if err := s.ReportRun(ctx, fencepost.RunReport{Token: grant.Token, ID: "one", Progress: []byte("1")}); err != nil {
+		t.Errorf("report: %v", err)
+	}
+	if _, _, err := finish(t, s, grant.Token, "one"); err != nil {
+		t.Errorf("finish: %v", err)
+	}
+	if letter, err := s.KeepLetter(ctx, refusedCompletion("one")); err != nil {
+		t.Errorf("keep: %v", err)
+	} else if _, err := s.AdoptLetter(ctx, fencepost.Adoption{Token: grant.Token, Letter: letter, RunID: "two"}); err != nil {
+		t.Errorf("adopt: %v", err)
+	}
 	if out, err := s.Release(ctx, grant.Token); err != nil || !out.Changed || !out.Wanted {
 		t.Errorf("release: %+v, %v", out, err)
 	}
@@ -49,7 +63,7 @@ func everything(t testing.TB, s *postgres.Store) {
 		t.Errorf("record: %v", err)
 	}
 	events, err := s.Events(ctx, fencepost.EventQuery{Lease: "job"})
-	if err != nil || len(events) != 4 {
+	if err != nil || len(events) != 5 {
 		t.Errorf("events: %+v, %v", events, err)
 	}
 	if list, err := s.List(ctx, fencepost.ListQuery{}); err != nil || len(list) != 1 {
@@ -91,7 +105,8 @@ func TestMissingRightsAreNamed(t *testing.T) {
 	for name, rights := range map[string][]string{
 		"none":      nil,
 		"no events": leaseRights[:1],
-		"read only": {"GRANT SELECT ON fencepost_leases TO %[1]s", "GRANT SELECT ON fencepost_events TO %[1]s"},
+		"no runs":   leaseRights[:2],
+		"read only": {"GRANT SELECT ON fencepost_leases, fencepost_events, fencepost_runs, fencepost_dead TO %[1]s"},
 		"no schema": append([]string{"REVOKE USAGE ON SCHEMA public FROM PUBLIC, %[1]s"}, leaseRights...),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,6 +156,28 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 		if !errors.Is(err, fencepost.ErrUnavailable) || errors.Is(err, fencepost.ErrStale) || !strings.Contains(err.Error(), "UPDATE") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// Deleting is for those who keep the books short: others need not have the right, and who lacks it is told.
+func TestPruningNeedsARightOfItsOwn(t *testing.T) {
+	_, owner := openStore(t)
+	url := roleOn(t, owner, leaseRights...)
+	store, _ := openStoreWithout(t, url)
+	token := acquire(t, store, "job", long).Token
+	prune := func(events bool) error {
+		_, err := store.Prune(t.Context(), fencepost.PruneRequest{Token: token, Lease: "job", Events: events, Keep: 1, Limit: 1})
+		return err
+	}
+	drop := func() error { return store.DropLetter(t.Context(), keep(t, store, refusedCompletion("one")), "me") }
+	for what, err := range map[string]error{"runs": prune(false), "events": prune(true), "letters": drop()} {
+		if !errors.Is(err, fencepost.ErrUnavailable) || !strings.Contains(err.Error(), "DELETE") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	run(t, owner, "GRANT DELETE ON fencepost_runs, fencepost_events, fencepost_dead TO "+pgx.Identifier{store.Pool().Config().ConnConfig.User}.Sanitize())
+	if err := errors.Join(prune(false), prune(true), drop()); err != nil {
+		t.Error(err)
 	}
 }
 
