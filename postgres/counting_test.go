@@ -153,7 +153,7 @@ func TestTenThousandLeasesAreRenewedByOneStatement(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	client := fencepost.New(store, fencepost.Options{TTL: 24 * time.Second})
+	client := fencepost.New(store, fencepost.Options{TTL: 20 * time.Second})
 	held := make([]*fencepost.Lease, leases)
 	var wg sync.WaitGroup
 	for part := range 8 {

@@ -16,6 +16,10 @@
 // process that pauses inside a fenced transaction would therefore block the takeover for ever. [Tx] limits how long its transaction may idle to the
 // lease's TTL; set idle_in_transaction_session_timeout for your own transactions that use [Guard].
 //
+// The books of runs are fenced writes of the same kind: one batch of the guard and the statements, one round trip. A trigger ends the run of a
+// token in the transaction that raises the fence, with the rights of the tables' owner: a takeover by any program needs none of its own on the
+// runs. Deleting (pruning, dropping dead letters) needs the right DELETE, which nothing else does.
+//
 // Behind a transaction-mode pooler everything works but LISTEN: waiters then find a released lease by polling.
 package postgres
 
