@@ -134,7 +134,7 @@ func (c *Client) request(name string, opts []AcquireOption) (*acquisition, error
 	if a.actor == "" {
 		a.actor = a.Holder
 	}
-	a.Holder, a.actor = holderLabel(a.Holder), holderLabel(a.actor)
+	a.Holder, a.actor = HolderLabel(a.Holder), HolderLabel(a.actor)
 	if err := ValidateName(name); err != nil {
 		return nil, err
 	}
@@ -284,7 +284,7 @@ func (c *Client) preempt(ctx context.Context, a *acquisition, fence int64, reaso
 		return Grant{}, invalidf("the fence token is %d; fences start at 1", fence)
 	}
 	grant, err := c.store.Preempt(ctx, PreemptRequest{
-		Name: a.Name, Fence: fence, Owner: a.Owner, Holder: a.Holder, TTL: ttl, Actor: a.actor, Reason: holderLabel(reason),
+		Name: a.Name, Fence: fence, Owner: a.Owner, Holder: a.Holder, TTL: ttl, Actor: a.actor, Reason: HolderLabel(reason),
 	})
 	if err == nil || !errors.Is(err, ErrUnknown) {
 		return grant, err

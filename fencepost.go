@@ -128,8 +128,8 @@ func NextFence(fence int64) (int64, error) {
 // host name, pid and label are the same.
 func newOwner() string { return rand.Text() }
 
-// holderLabel makes any label storable: valid UTF-8, no control characters, at most MaxHolderBytes.
-func holderLabel(label string) string {
+// HolderLabel makes any label storable: valid UTF-8, no control characters, at most [MaxHolderBytes].
+func HolderLabel(label string) string {
 	clean := make([]byte, 0, len(label))
 	for _, r := range label { // an invalid byte arrives as U+FFFD
 		if unicode.IsControl(r) {
