@@ -19,6 +19,11 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) fencepost.Store { return openConformance(t, server, "") })
 }
 
+func TestTheBooksOfRuns(t *testing.T) {
+	server := testenv.PrivatePostgres(t, "fsync=off", "synchronous_commit=off")
+	storetest.Runs(t, func(t *testing.T) storetest.RunBooks { return openConformance(t, server, "") })
+}
+
 // conformanceStore can raise a fence, which the protocol cannot.
 type conformanceStore struct{ *postgres.Store }
 

@@ -23,6 +23,12 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestTheBooksOfRuns(t *testing.T) {
+	storetest.Runs(t, func(t *testing.T) storetest.RunBooks {
+		return openConformance(t, filepath.Join(t.TempDir(), "leases.db"))
+	})
+}
+
 // conformanceStore can raise a fence, which the protocol cannot.
 type conformanceStore struct{ *sqlite.Store }
 

@@ -91,16 +91,28 @@ func (f fencer) guard(ctx context.Context, tx rowsSource, t fencepost.Token) err
 	return t.Refusal(info, found)
 }
 
-func (f fencer) tx(ctx context.Context, db *sql.DB, t fencepost.Token, fn func(tx *sql.Tx) error, opts ...*sql.TxOptions) error {
+func (f fencer) tx(ctx context.Context, db *sql.DB, t fencepost.Token, fn func(tx *sql.Tx) error, opts ...*sql.TxOptions) (err error) {
+	ctx, done := fencepost.WriteBegins(ctx, "tx", t)
+	defer func() { done(err) }()
+	return f.write(ctx, db, t, fn, opts...)
+}
+
+// write is a fenced transaction whose refusal becomes an event.
+func (f fencer) write(ctx context.Context, db *sql.DB, t fencepost.Token, fn func(tx *sql.Tx) error, opts ...*sql.TxOptions) error {
+	err := f.attempt(ctx, db, t, fn, opts...)
+	if errors.Is(err, fencepost.ErrStale) {
+		f.recordRefusal(ctx, db, t, err)
+	}
+	return err
+}
+
+// attempt is a fenced transaction, repeated while SQLite asks for it.
+func (f fencer) attempt(ctx context.Context, db *sql.DB, t fencepost.Token, fn func(tx *sql.Tx) error, opts ...*sql.TxOptions) error {
 	var o *sql.TxOptions
 	if len(opts) > 0 {
 		o = opts[0]
 	}
-	err := sqlstore.Retry(ctx, retryable, func() error { return f.once(ctx, db, t, fn, o) })
-	if errors.Is(err, fencepost.ErrStale) {
-		f.recordRefusal(ctx, db, t, err)
-	}
-	return classify(ctx, f.names, err)
+	return classify(ctx, f.names, sqlstore.Retry(ctx, retryable, func() error { return f.once(ctx, db, t, fn, o) }))
 }
 
 func (f fencer) once(ctx context.Context, db *sql.DB, t fencepost.Token, fn func(tx *sql.Tx) error, o *sql.TxOptions) (err error) {
@@ -133,7 +145,9 @@ func (f fencer) exec(ctx context.Context, db *sql.DB, t fencepost.Token, stateme
 	if err := validateStatement(statement); err != nil {
 		return 0, err
 	}
-	err = f.tx(ctx, db, t, func(tx *sql.Tx) error {
+	ctx, done := fencepost.WriteBegins(ctx, "exec", t)
+	defer func() { done(err) }()
+	err = f.write(ctx, db, t, func(tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, statement, args...)
 		if err != nil {
 			return err

@@ -62,8 +62,8 @@ func TestProcessesCreateTheSchemaTogether(t *testing.T) {
 		}
 		t.Logf("round %d: %v", round, time.Since(began).Round(time.Millisecond))
 		pool := applicationPool(t, path, "deferred", "busy_timeout(30000)")
-		if n := number(t, pool, "SELECT count(*) FROM fencepost_schema_version WHERE version_id > 0"); n != 1 {
-			t.Errorf("round %d: %d schema version rows", round, n)
+		if n := number(t, pool, "SELECT count(*) - max(version_id) FROM fencepost_schema_version WHERE version_id > 0"); n != 0 {
+			t.Errorf("round %d: %d versions were applied more than once", round, n)
 		}
 		if has, knows, err := sqlite.SchemaVersion(t.Context(), pool); err != nil || has != knows {
 			t.Errorf("round %d: version %d of %d, %v", round, has, knows, err)
