@@ -293,16 +293,12 @@ func (c *Client) preempt(ctx context.Context, a *acquisition, fence int64, reaso
 	if lookErr != nil || info.Owner != a.Owner {
 		return Grant{}, err
 	}
-	return grantOf(info), nil
+	return info.Grant(), nil
 }
 
 // Events returns the history of leases.
 func (c *Client) Events(ctx context.Context, q EventQuery) ([]Event, error) {
 	return c.store.Events(ctx, q)
-}
-
-func grantOf(i LeaseInfo) Grant {
-	return Grant{Token: Token{i.Name, i.Owner, i.Fence}, TTL: i.TTL, LeasedUntil: i.LeasedUntil, Remaining: i.Remaining}
 }
 
 // try asks once, and again with the same owner token while the answer was not heard.

@@ -164,6 +164,11 @@ func (i LeaseInfo) Refusal() *HeldError {
 	return &HeldError{Lease: i.Name, Holder: i.Holder, Fence: i.Fence, Remaining: i.Remaining, Wanted: i.Wanted, Busy: i.State() != StateHeld}
 }
 
+// Grant is the lease as its newest owner holds it, as the answer to a try whose reply was lost.
+func (i LeaseInfo) Grant() Grant {
+	return Grant{Token: Token{i.Name, i.Owner, i.Fence}, TTL: i.TTL, LeasedUntil: i.LeasedUntil, Remaining: i.Remaining}
+}
+
 // ListQuery chooses rows of [Store.List].
 type ListQuery struct {
 	After string // names greater than this, byte for byte

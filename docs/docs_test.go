@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/fencepost/fencepost/sqlite"
 )
 
 // block is one fenced code block of a page.
@@ -100,6 +102,7 @@ func TestTheReadmesCommandLineExample(t *testing.T) {
 		}
 		ran++
 		dir := t.TempDir()
+		tableOfReports(t, filepath.Join(dir, "jobs.db"))
 		script := exec.Command("bash", "-euxo", "pipefail", "-c", b.text)
 		script.Dir = dir
 		script.Env = append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
@@ -115,5 +118,18 @@ func TestTheReadmesCommandLineExample(t *testing.T) {
 	}
 	if ran == 0 {
 		t.Fatal("the README shows no command line example")
+	}
+}
+
+// tableOfReports makes the table that a reader of the README has.
+func tableOfReports(t *testing.T, path string) {
+	t.Helper()
+	db, err := sqlite.OpenPool(t.Context(), "sqlite:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE TABLE reports (id INTEGER PRIMARY KEY, total INTEGER); INSERT INTO reports VALUES (1, 0)"); err != nil {
+		t.Fatal(err)
 	}
 }

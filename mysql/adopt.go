@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/fencepost/fencepost"
@@ -97,7 +96,7 @@ func (a adoption) run(ctx context.Context, db *sql.DB) (adopted int, err error) 
 		adopted++
 	}
 	if len(taken) > 0 {
-		return 0, fmt.Errorf("%w: live here, with a lower fence than in %s: %s; release them first", fencepost.ErrHeld, a.table, quoted(taken))
+		return 0, fmt.Errorf("%w: live here, with a lower fence than in %s: %s; release them first", fencepost.ErrHeld, a.table, sqlstore.Quoted(taken))
 	}
 	return adopted, commit(ctx, tx)
 }
@@ -118,28 +117,11 @@ func (a adoption) refuse(candidates []candidate) error {
 		}
 	}
 	if len(live) > 0 {
-		errs = append(errs, fmt.Errorf("%w: still live in %s if its times are UTC: %s; stop their holders and wait, or set leased_until to NULL", fencepost.ErrHeld, a.table, quoted(live)))
+		errs = append(errs, fmt.Errorf("%w: still live in %s if its times are UTC: %s; stop their holders and wait, or set leased_until to NULL", fencepost.ErrHeld, a.table, sqlstore.Quoted(live)))
 	}
 	if len(doubt) > 0 {
 		errs = append(errs, fmt.Errorf("%w: in doubt in %s: %s; they ended less than 14 hours ago, and the column does not say in which time zone: "+
-			"make sure that their holders have stopped, then set leased_until to NULL", fencepost.ErrHeld, a.table, quoted(doubt)))
+			"make sure that their holders have stopped, then set leased_until to NULL", fencepost.ErrHeld, a.table, sqlstore.Quoted(doubt)))
 	}
 	return errors.Join(errs...)
-}
-
-// quoted lists names for a message, but not thousands of them.
-func quoted(names []string) string {
-	const most = 20
-	slices.Sort(names)
-	var b strings.Builder
-	for i, name := range names[:min(len(names), most)] {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%q", name)
-	}
-	if len(names) > most {
-		fmt.Fprintf(&b, " and %d more", len(names)-most)
-	}
-	return b.String()
 }

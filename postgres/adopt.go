@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -127,31 +126,14 @@ func (a adoption) refuse(candidates []candidate) error {
 		}
 	}
 	if len(live) > 0 {
-		errs = append(errs, fmt.Errorf("%w: still live in %s: %s; stop their holders and wait, or set leased_until to NULL", fencepost.ErrHeld, a.table, quoted(live)))
+		errs = append(errs, fmt.Errorf("%w: still live in %s: %s; stop their holders and wait, or set leased_until to NULL", fencepost.ErrHeld, a.table, sqlstore.Quoted(live)))
 	}
 	if len(doubtful) > 0 {
 		errs = append(errs, fmt.Errorf("%w: in doubt in %s: %s; they ended less than 14 hours ago, and the column does not say in which time zone: "+
-			"make sure that their holders have stopped, then set leased_until to NULL", fencepost.ErrHeld, a.table, quoted(doubtful)))
+			"make sure that their holders have stopped, then set leased_until to NULL", fencepost.ErrHeld, a.table, sqlstore.Quoted(doubtful)))
 	}
 	if len(taken) > 0 {
-		errs = append(errs, fmt.Errorf("%w: live here, with a lower fence than in %s: %s; release them first", fencepost.ErrHeld, a.table, quoted(taken)))
+		errs = append(errs, fmt.Errorf("%w: live here, with a lower fence than in %s: %s; release them first", fencepost.ErrHeld, a.table, sqlstore.Quoted(taken)))
 	}
 	return errors.Join(errs...)
-}
-
-// quoted lists names for a message, but not thousands of them.
-func quoted(names []string) string {
-	const most = 20
-	slices.Sort(names)
-	var b strings.Builder
-	for i, name := range names[:min(len(names), most)] {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%q", name)
-	}
-	if len(names) > most {
-		fmt.Fprintf(&b, " and %d more", len(names)-most)
-	}
-	return b.String()
 }

@@ -22,7 +22,7 @@ func (s *Store) Acquire(ctx context.Context, r fencepost.AcquireRequest) (fencep
 		state := info.State()
 		if state == fencepost.StateHeld {
 			if info.Owner == r.Owner {
-				return grantOf(info), nil
+				return info.Grant(), nil
 			}
 			return fencepost.Grant{}, info.Refusal()
 		}
@@ -43,10 +43,6 @@ func (s *Store) Acquire(ctx context.Context, r fencepost.AcquireRequest) (fencep
 		}
 		// Another was quicker between the read and the write: see who.
 	}
-}
-
-func grantOf(i fencepost.LeaseInfo) fencepost.Grant {
-	return fencepost.Grant{Token: fencepost.Token{Name: i.Name, Owner: i.Owner, Fence: i.Fence}, TTL: i.TTL, LeasedUntil: i.LeasedUntil, Remaining: i.Remaining}
 }
 
 func grantInto(g *fencepost.Grant) func(*sql.Rows) error {
