@@ -105,6 +105,7 @@ func describe(err error) failure {
 	held, isHeld := errors.AsType[*fencepost.HeldError](err)
 	interrupted, isSignal := errors.AsType[signalError](err)
 	unstarted, notStarted := errors.AsType[startFailure](err)
+	ofRun, isRun := errors.AsType[*fencepost.RunError](err)
 	switch {
 	case isSignal:
 		f.Error, f.Reason, f.exit = "interrupted", signalName(interrupted.signal), exitSignal+int(interrupted.signal)
@@ -116,6 +117,13 @@ func describe(err error) failure {
 		if stale.Current > 0 {
 			f.CurrentFence = &stale.Current
 		}
+	case isRun && errors.Is(err, fencepost.ErrSlot):
+		f.Error, f.Reason, f.exit, f.Lease = "held", string(ofRun.Reason), exitHeld, ofRun.Lease
+		if ofRun.In > 0 {
+			f.RemainingMS = new(ofRun.In.Milliseconds())
+		}
+	case isRun:
+		f.Error, f.Reason, f.exit, f.Lease = "invalid", string(ofRun.Reason), exitUsage, ofRun.Lease
 	case errors.Is(err, fencepost.ErrUnknown):
 		f.Error, f.exit = "unknown", exitUnknown
 	case isHeld:

@@ -106,7 +106,7 @@ Exit codes of all commands:
 	flags.StringVar(&a.place.schema, "schema", "", "PostgreSQL `schema` of the tables (default $FENCEPOST_SCHEMA or public)")
 	flags.Bool("json", false, "print exactly one JSON value on stdout")
 	root.AddCommand(
-		a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.heldCommand(), a.sqlCommand(),
+		a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.heldCommand(), a.sqlCommand(), a.runsCommand(), a.deadCommand(),
 		a.lsCommand(), a.showCommand(), a.eventsCommand(), a.preemptCommand(), a.migrateCommand(), a.doctorCommand(), a.demoCommand(), a.demoWorkerCommand(), a.versionCommand(),
 	)
 	return root

@@ -1,7 +1,10 @@
 DROP TABLE fencepost_results;
+DROP TABLE fencepost_dead;
+DROP TABLE fencepost_runs;
 DROP TABLE fencepost_events;
 DROP TABLE fencepost_leases;
 DROP TABLE fencepost_schema_version;
 DROP FUNCTION fencepost_keep;
 DROP FUNCTION fencepost_note;
+DROP FUNCTION fencepost_abandon;
 DROP FUNCTION fencepost_guard
