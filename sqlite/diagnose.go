@@ -84,10 +84,10 @@ func Diagnose(ctx context.Context, db *sql.DB, opts ...Option) ([]fencepost.Find
 			return nil, classify(ctx, names, err)
 		}
 		if len(missing) > 0 {
-			add("triggers", fencepost.LevelFailure, "missing: "+strings.Join(missing, ", ")+"; nothing keeps other programs from lowering a fence or deleting it",
+			add("triggers", fencepost.LevelFailure, "missing: "+strings.Join(missing, ", ")+"; other programs may lower or delete a fence, or a takeover leave no event or an open run behind",
 				"restore them from the text of fencepost migrate sql")
 		} else {
-			add("triggers", fencepost.LevelOK, "the database guards the fences and records the events of acquisitions", "")
+			add("triggers", fencepost.LevelOK, "the database guards the fences, records the events of acquisitions and ends the runs of replaced tokens", "")
 		}
 	}
 
@@ -136,8 +136,8 @@ func filesystem(path string) (check string, level fencepost.Level, detail, advic
 	return "filesystem", fencepost.LevelOK, "local", ""
 }
 
-// leaseTriggers are what keeps every program from taking a fence back, and what records the events.
-var leaseTriggers = []string{"leases_fence", "leases_replace", "leases_delete", "leases_created", "leases_granted", "leases_released"}
+// leaseTriggers are what keeps every program from taking a fence back, records the events, and ends the runs of replaced tokens.
+var leaseTriggers = []string{"leases_fence", "leases_replace", "leases_delete", "leases_created", "leases_granted", "leases_released", "leases_abandon"}
 
 func missingTriggers(ctx context.Context, conn *sql.Conn, names sqlstore.Names) (missing []string, err error) {
 	there := map[string]bool{}

@@ -48,6 +48,11 @@ func TestDiagnoseFindsWhatWeakensLeases(t *testing.T) {
 			mustExec(t, store.DB(), "DROP TRIGGER fencepost_leases_delete")
 			return store.DB()
 		}, map[string]fencepost.Level{"triggers": fencepost.LevelFailure}},
+		"the trigger of the runs dropped": {func(t *testing.T, path string) *sql.DB {
+			store := openStore(t, path)
+			mustExec(t, store.DB(), "DROP TRIGGER fencepost_leases_abandon")
+			return store.DB()
+		}, map[string]fencepost.Level{"triggers": fencepost.LevelFailure}},
 		"in memory": {func(t *testing.T, _ string) *sql.DB {
 			pool, err := sql.Open("sqlite", ":memory:?_pragma=busy_timeout(1)&_pragma=synchronous(FULL)")
 			if err != nil {

@@ -27,7 +27,7 @@ import (
 //go:embed sql/*.sql
 var sqlFiles embed.FS
 
-// Store is a fencepost.Store on a SQLite file.
+// Store is a fencepost.Store and a fencepost.RunStore on a SQLite file.
 type Store struct {
 	data    *sql.DB // the caller's, or our own: fenced writes and reads
 	leases  *sql.DB // lease operations that write; one connection of its own where the store opened the file
